@@ -1,0 +1,1 @@
+"""What learns. Pure JAX: no numpy, no gymnasium, no files."""

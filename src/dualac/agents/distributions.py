@@ -1,0 +1,45 @@
+"""The one distribution: a diagonal Gaussian squashed by tanh. Written by hand because the libraries that offer it break with each JAX release."""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from dualac.types import Key
+
+HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+class TanhNormal(NamedTuple):
+    """a = tanh(x), x ~ N(mean, diag(exp(log_std))^2)."""
+
+    mean: Float[Array, "*batch action"]
+    log_std: Float[Array, "*batch action"]
+
+    def sample(self, key: Key) -> tuple[Float[Array, "*batch action"], Float[Array, "*batch"]]:
+        """A reparametrised action with its log-probability, which needs the pre-tanh sample: tanh cannot be inverted in float32 near +-1."""
+        noise = jax.random.normal(key, self.mean.shape, self.mean.dtype)
+        x = self.mean + jnp.exp(self.log_std) * noise
+        return jnp.tanh(x), self.log_prob(x)
+
+    def log_prob(self, x: Float[Array, "*batch action"]) -> Float[Array, "*batch"]:
+        """Log-density of tanh(x), given the pre-tanh x."""
+        z = (x - self.mean) * jnp.exp(-self.log_std)
+        gaussian = -0.5 * z**2 - self.log_std - HALF_LOG_2PI
+        log_slope = 2.0 * (math.log(2.0) - x - jax.nn.softplus(-2.0 * x))  # log(1 - tanh(x)^2), stable for large |x|
+        return (gaussian - log_slope).sum(axis=-1)
+
+    def mode(self) -> Float[Array, "*batch action"]:
+        return jnp.tanh(self.mean)
+
+    def kl(self, other: "TanhNormal") -> Float[Array, "*batch"]:
+        """KL(self || other). tanh is one invertible map for both, so this is the KL of the Gaussians."""
+        log_ratio = self.log_std - other.log_std
+        shift = (self.mean - other.mean) * jnp.exp(-other.log_std)
+        return (-log_ratio + 0.5 * (jnp.exp(2.0 * log_ratio) + shift**2) - 0.5).sum(axis=-1)
+
+    def widened(self, multiplier: float) -> "TanhNormal":
+        """The same with `multiplier` times the standard deviation."""
+        return self._replace(log_std=self.log_std + math.log(multiplier))

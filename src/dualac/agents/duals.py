@@ -1,0 +1,86 @@
+"""Scalars that hold a statistic at its target: the temperature alpha, the optimism beta_o, the KL weight tau.
+
+Each is positive (above a floor) and descends `value * slack`: a positive slack lowers it, a negative one raises it. `Held` instead of `Learnt` is the paper's
+"no adjustment" ablation.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from dualac.agents.trained import Trained, descend, trained
+from dualac.errors import UsageError
+
+
+@final
+@dataclass(frozen=True)
+class Held:
+    """A constant."""
+
+    value: float
+    """the constant"""
+
+    def __post_init__(self) -> None:
+        self.check()
+
+    def check(self, floor: float = 0.0) -> None:
+        if not math.isfinite(self.value):
+            raise UsageError(f"a held scalar must be finite, not {self.value}")
+
+    def init(self, floor: float = 0.0) -> tuple[()]:
+        return ()
+
+    def read(self, state: tuple[()], floor: float = 0.0) -> Float[Array, ""]:
+        return jnp.asarray(self.value, jnp.float32)
+
+    def adjust(self, state: tuple[()], slack: Float[Array, ""]) -> tuple[()]:
+        return ()
+
+
+@final
+@dataclass(frozen=True)
+class Learnt:
+    """floor + exp(x), x moved by Adam: about `lr` per update in log space, whatever the scale of the rewards.
+
+    `bounded` is the form of the paper's successor BRO: exp(-10 + 8.75 (1 + tanh x)), without a floor, in (4.5e-5, 1808).
+    """
+
+    start: float
+    """its value before the first update"""
+    lr: float = 3e-5
+    """Adam's learning rate"""
+    b1: float = 0.5
+    """Adam's momentum"""
+    bounded: bool = False
+    """keep it in (4.5e-5, 1808), as BRO does"""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.start) and self.lr > 0 and 0 <= self.b1 < 1):
+            raise UsageError(f"{self}: start must be finite, lr positive and b1 in [0, 1)")
+
+    def check(self, floor: float = 0.0) -> None:
+        low, high = (math.exp(-10.0), math.exp(7.5)) if self.bounded else (floor, math.inf)
+        if not low < self.start < high:
+            raise UsageError(f"this learnt scalar must start between {low:.3g} and {high:.3g}, not at {self.start:.3g}")
+
+    def init(self, floor: float = 0.0) -> Trained:
+        above = self.start - (0.0 if self.bounded else floor)
+        raw = math.atanh((math.log(above) + 10.0) / 8.75 - 1.0) if self.bounded else math.log(above)
+        return trained(jnp.asarray(raw, jnp.float32), self.lr, self.b1)
+
+    def read(self, state: Trained, floor: float = 0.0) -> Float[Array, ""]:
+        return self._positive(state.params) + (0.0 if self.bounded else floor)
+
+    def adjust(self, state: Trained, slack: Float[Array, ""]) -> Trained:
+        gradient = jax.grad(lambda raw: self._positive(raw) * jax.lax.stop_gradient(slack))(state.params)
+        return descend(state, gradient, self.lr, self.b1)
+
+    def _positive(self, raw: Array) -> Array:
+        return jnp.exp(-10.0 + 8.75 * (1.0 + jnp.tanh(raw))) if self.bounded else jnp.exp(raw)
+
+
+Dual = Held | Learnt

@@ -1,0 +1,121 @@
+"""The one wrapper around every suite's environment: what the rest of the library may rely on is made true here."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from typing import Any, NamedTuple, final
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.error import DependencyNotInstalled, ResetNeeded
+
+from dualac.envs.actions import Scaling
+from dualac.envs.observations import Layout
+from dualac.errors import DataError, UsageError
+
+SEEDS = 2**32  # what NumPy's RandomState, and so dm_control, can take
+SUCCESS = ("success", "is_success", "solved")  # what the suites call it; the first present counts
+STEP_VALUES = 5
+PORT_IT = "port it to Gymnasium's API: reset(seed=, options=) -> (observation, info), step -> (observation, reward, terminated, truncated, info)"
+
+
+class Loaded(NamedTuple):
+    """What a suite hands over: its environment, and the steps its episodes are capped at from outside it (0: it ends its episodes itself)."""
+
+    env: gymnasium.Env
+    cap: int
+
+
+class Episodes(NamedTuple):
+    """The seed of the first reset that brings none, and the steps an episode may last (0: no cap)."""
+
+    seed: int | None
+    cap: int
+
+
+@final
+class Adapted(gymnasium.Wrapper):
+    """Vector observations, actions in [-1, 1], episodes capped and ended for good; NaN passes through, the training loop judges it."""
+
+    def __init__(self, env: gymnasium.Env, task: str, episodes: Episodes) -> None:
+        super().__init__(env)
+        self.task = task
+        try:
+            _check_reset(env, task)
+            self._layout = Layout(env.observation_space, task)
+            self._scaling = Scaling(env.action_space, task)
+        except UsageError:
+            env.close()
+            raise
+        self.observation_space = spaces.Box(-np.inf, np.inf, (self._layout.size,), np.float32)
+        self.action_space = spaces.Box(-1.0, 1.0, (self._scaling.size,), np.float32)
+        self._first_seed = _checked(episodes.seed)
+        self._cap = episodes.cap
+        self._steps = 0
+        self._playing = False
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        seed = self._first_seed if seed is None else _checked(seed)
+        self._first_seed = None
+        answer = self.env.reset(seed=seed, options=options)
+        if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict)):
+            raise DataError(f"{self.task} speaks an old API: its reset answers with no (observation, info) pair; {PORT_IT}")
+        vector = self._layout.flat(answer[0])
+        self._layout.check(answer[0])
+        self._steps, self._playing = 0, True
+        return vector, answer[1]
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        if not self._playing:  # dm_control would start another episode in silence
+            raise ResetNeeded(f"{self.task}: reset() first, no episode is under way")
+        answer = self.env.step(self._scaling(action))
+        if len(answer) != STEP_VALUES:
+            raise DataError(f"{self.task} speaks an old API: its step answers with {len(answer)} values; {PORT_IT}")
+        observation, reward, terminated, truncated, info = answer
+        self._steps += 1
+        terminated, truncated = bool(terminated), bool(truncated) or self._steps == self._cap
+        self._playing = not (terminated or truncated)
+        number = reward if type(reward) is float else self._number(reward)
+        return self._layout.flat(observation), number, terminated, truncated, _with_success(info) if info else info
+
+    def render(self) -> Any:
+        try:
+            return self.env.render()
+        except DependencyNotInstalled as error:
+            raise UsageError(f"cannot draw {self.task}: {error}") from error
+        except Exception as error:  # drivers fail in many ways; all of them mean that this machine cannot draw
+            raise UsageError(f"cannot draw {self.task}: {error}; without a display set MUJOCO_GL=egl, or osmesa where that is installed") from error
+
+    def _number(self, reward: Any) -> float:
+        try:
+            return float(reward) if isinstance(reward, np.generic) else float(np.asarray(reward).item())
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{self.task} gave the reward {reward!r}, which is not a number") from error
+
+
+def prepare_drawing() -> None:
+    """On a Linux machine without a display MuJoCo draws through EGL; a choice the user made stands."""
+    if os.name == "posix" and not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY") and os.uname().sysname == "Linux":
+        os.environ.setdefault("MUJOCO_GL", "egl")
+
+
+def _check_reset(env: gymnasium.Env, task: str) -> None:
+    """An environment whose reset takes no seed has no reproducible episodes; better known before the first step than after."""
+    parameters = inspect.signature(env.unwrapped.reset).parameters
+    if "seed" not in parameters and all(one.kind is not one.VAR_KEYWORD for one in parameters.values()):
+        raise UsageError(f"{task} speaks an old API: its reset takes no seed; {PORT_IT}")
+
+
+def _checked(seed: int | None) -> int | None:
+    if seed is not None and not 0 <= seed < SEEDS:
+        raise UsageError(f"seed {seed}: an episode's seed lies between 0 and {SEEDS - 1}")
+    return None if seed is None else int(seed)
+
+
+def _with_success(info: dict[str, Any]) -> dict[str, Any]:
+    for name in SUCCESS:
+        if name in info:
+            return {**info, "success": bool(info[name])}
+    return info

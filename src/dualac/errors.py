@@ -1,0 +1,46 @@
+"""What can go wrong and be said in one line.
+
+Every error a user can cause or meet is one of these: its text names the cause and the next step, its code is the exit code of the command that raised it.
+"""
+
+
+class DualacError(Exception):
+    """An error that is told in one line, without a traceback."""
+
+    code = 70
+
+
+class UsageError(DualacError):
+    """What was asked for makes no sense: an unknown name, a value out of range."""
+
+    code = 64
+
+
+class DataError(DualacError):
+    """What was found on disk, or came out of an environment or a loss, cannot be used."""
+
+    code = 65
+
+
+class RunFailedError(DataError):
+    """A run went wrong in a way that trying again would repeat: its loss diverged, its environment is broken. Its directory is marked FAILED."""
+
+
+class LockedError(DualacError):
+    """Another process owns this run."""
+
+    code = 73
+
+
+class TryAgainError(DualacError):
+    """The machine, not the request, stood in the way: rerun the same command later."""
+
+    code = 75
+
+
+def nearest(word: str, known: list[str], count: int = 3) -> str:
+    """The end of an error sentence about an unknown name: what the user may have meant."""
+    import difflib
+
+    close = difflib.get_close_matches(word, known, n=count, cutoff=0.5)
+    return f"; did you mean {' or '.join(close)}?" if close else ""

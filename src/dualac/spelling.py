@@ -1,0 +1,182 @@
+"""How a tree of frozen dataclasses is written: as JSON in a run's directory, as options on the command line, as Python for people.
+
+Types, defaults and help are written once, in the dataclass; the string below a field is its help.
+"""
+
+import ast
+import dataclasses
+import functools
+import inspect
+import math
+import textwrap
+import types
+import typing
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from dualac.errors import DataError, UsageError, nearest
+
+PART = "part"  # the JSON key that names a dataclass
+
+
+class Option(NamedTuple):
+    """One value that a user may set: where it is, what it is now, what it may be."""
+
+    path: str
+    value: Any
+    hint: Any
+    help: str
+
+
+def to_json(thing: Any) -> Any:
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+        fields = {f.name: to_json(getattr(thing, f.name)) for f in dataclasses.fields(thing)}
+        return {PART: type(thing).__name__, **fields}
+    return [to_json(item) for item in thing] if isinstance(thing, tuple | list) else thing
+
+
+def from_json(hint: Any, data: Any) -> Any:
+    """What `to_json` wrote, checked against the type it is to have. A field that is missing or unknown is refused: it is from another version."""
+    if isinstance(data, dict):
+        kinds = {kind.__name__: kind for kind in _members(hint) if dataclasses.is_dataclass(kind)}
+        name = data.get(PART)
+        if name not in kinds:
+            raise DataError(f"{name!r} is not one of {', '.join(kinds) or 'the parts known here'}")
+        kind, hints = kinds[name], typing.get_type_hints(kinds[name])
+        given, known = set(data) - {PART}, {f.name for f in dataclasses.fields(kind)}
+        if given != known:
+            raise DataError(f"{name} has other fields than this version's: {', '.join(sorted(given ^ known))}")
+        return kind(**{key: from_json(hints[key], data[key]) for key in known})
+    return tuple(from_json(None, item) for item in data) if isinstance(data, list) else data
+
+
+def to_python(thing: Any) -> str:
+    """As one would write it, defaults left out: `OptimisticActor(target_kl=0.1)`."""
+    if not dataclasses.is_dataclass(thing) or isinstance(thing, type):
+        return repr(thing)
+    words = []
+    for f in dataclasses.fields(thing):
+        value = getattr(thing, f.name)
+        if f.default is dataclasses.MISSING:
+            words.append(to_python(value))
+        elif value != f.default:
+            words.append(f"{f.name}={to_python(value)}")
+    return f"{type(thing).__name__}({', '.join(words)})"
+
+
+def options(thing: Any, prefix: str = "") -> Iterator[Option]:
+    """Every value of a tree that can be set, by path: `explorer.target_kl`, and `explorer.optimism` itself where another part could stand."""
+    hints, docs = typing.get_type_hints(type(thing)), field_docs(type(thing))
+    for f in dataclasses.fields(thing):
+        value, path = getattr(thing, f.name), prefix + f.name
+        nested = dataclasses.is_dataclass(value)
+        if not nested or len(_members(hints[f.name])) > 1:
+            yield Option(path, value, hints[f.name], docs.get(f.name, ""))
+        if nested:
+            yield from options(value, path + ".")
+
+
+def replaced(thing: Any, path: str, value: Any) -> Any:
+    """The tree with another value at `path`."""
+    head, _, rest = path.partition(".")
+    return dataclasses.replace(thing, **{head: replaced(getattr(thing, head), rest, value) if rest else value})
+
+
+def parse(hint: Any, text: str) -> Any:
+    """A word of the command line as a value of this type."""
+    members = _members(hint)
+    parts = {kind.__name__: kind for kind in members if dataclasses.is_dataclass(kind)}
+    if parts:
+        return _parse_part(parts, text)
+    if types.NoneType in members and text.lower() == "none":
+        return None
+    kind = next(member for member in members if member is not types.NoneType)
+    if typing.get_origin(kind) is typing.Literal:
+        choices = typing.get_args(kind)
+        if text not in choices:
+            raise UsageError(f"{text!r} is not one of {', '.join(choices)}")
+        return text
+    if typing.get_origin(kind) is tuple:
+        return tuple(parse(typing.get_args(kind)[0], word) for word in text.split(",") if word)
+    return _PARSERS[kind](text)
+
+
+@functools.cache
+def field_docs(kind: type) -> dict[str, str]:
+    """The string below each field of a dataclass."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    docs = {}
+    for line, below in zip(body.body, body.body[1:], strict=False):
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            docs[line.target.id] = str(below.value.value)
+    return docs
+
+
+def count(text: str) -> int:
+    """A whole number as people write it: 200k, 1M, 1_000."""
+    scale = {"k": 1_000, "m": 1_000_000}.get(text[-1:].lower(), 1)
+    try:
+        number = float(text[:-1]) * scale if scale > 1 else int(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is not a whole number (12000, 12k and 1M are)") from None
+    if not math.isfinite(number) or number != int(number):
+        raise UsageError(f"{text!r} is not a whole number")
+    return int(number)
+
+
+def difference(ours: Any, theirs: Any, prefix: str = "") -> list[str]:
+    """The lines in which two trees of JSON differ."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        lines = [difference(ours.get(key), theirs.get(key), f"{prefix}{key}.") for key in sorted({*ours, *theirs})]
+        return [line for group in lines for line in group]
+    return [] if ours == theirs else [f"{prefix.rstrip('.')}: {theirs!r} there, {ours!r} here"]
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    return typing.get_args(hint) if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union else (hint,)
+
+
+def _parse_part(parts: dict[str, type], text: str) -> Any:
+    """`Held(0.25)`: a call of a known part with literal arguments. Nothing is evaluated."""
+    advice = f"write one of {', '.join(name + '(...)' for name in parts)}"
+    try:
+        call = ast.parse(text, mode="eval").body
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
+            raise UsageError(f"{text!r} is not a part; {advice}")
+        arguments = [ast.literal_eval(word) for word in call.args]
+        named = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
+    except (SyntaxError, ValueError):
+        raise UsageError(f"{text!r} is not a part; {advice}") from None
+    if call.func.id not in parts:
+        raise UsageError(f"{call.func.id!r} cannot stand here; {advice}{nearest(call.func.id, list(parts))}")
+    kind = parts[call.func.id]
+    hints = typing.get_type_hints(kind)
+    try:
+        bound = inspect.signature(kind).bind(*arguments, **named).arguments
+    except TypeError as error:
+        raise UsageError(f"{text}: {error}") from None
+    for name, value in bound.items():
+        if type(value) not in _members(hints[name]) and not (type(value) is int and float in _members(hints[name])):
+            raise UsageError(f"{text}: {name} cannot be {value!r}")
+    return kind(**{name: float(value) if type(value) is int and float in _members(hints[name]) else value for name, value in bound.items()})
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is not a number") from None
+    if math.isnan(value):
+        raise UsageError(f"{text!r} is not a number")
+    return value
+
+
+def _switch(text: str) -> bool:
+    words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+    if text.lower() not in words:
+        raise UsageError(f"{text!r} is neither true nor false")
+    return words[text.lower()]
+
+
+_PARSERS = {float: _number, int: count, bool: _switch, str: str}

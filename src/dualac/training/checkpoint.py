@@ -1,0 +1,186 @@
+"""Everything a run is, on disk: written whole or not at all, checked before it is believed, never pickled.
+
+    checkpoints/<step>/state.safetensors   parameters, targets, optimisers, duals, running means, the episode in flight
+                       replay/<from>-<to>.safetensors   transitions by order of arrival
+                       manifest.json       counters, generators, log positions; size and SHA-256 of every file
+
+A replay file never changes once written, so a checkpoint links to the files of the one before it and adds only what is new.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from dualac.errors import DataError, RunFailedError, TryAgainError
+from dualac.training.replay import Replay
+
+SCHEMA = 1
+KEPT = 2
+MOST_SEGMENTS = 64  # beyond this the replay is written afresh as one file
+
+Arrays = dict[str, np.ndarray]
+Facts = dict[str, Any]
+
+
+class Snapshot(NamedTuple):
+    """One moment of a run, beside its replay."""
+
+    step: int
+    arrays: Arrays
+    facts: Facts
+
+
+class Checkpoints:
+    """The checkpoints of one run."""
+
+    def __init__(self, run_path: Path, identity: str) -> None:
+        self.path = run_path / "checkpoints"
+        self.identity = identity
+        self._newest: dict[str, Any] | None = None  # manifest of the last one written or read
+
+    def steps(self) -> list[int]:
+        """Committed checkpoints, oldest first."""
+        return sorted(int(entry.name) for entry in self.path.iterdir() if entry.name.isdigit()) if self.path.is_dir() else []
+
+    def save(self, snapshot: Snapshot, replay: Replay) -> None:
+        final = self.path / str(snapshot.step)
+        if final.exists():
+            return  # a checkpoint is a pure function of its step
+        bad = [name for name, array in snapshot.arrays.items() if not np.isfinite(array).all()]
+        if bad:
+            raise RunFailedError(f"diverged: {bad[0]} is no longer finite at step {snapshot.step}")
+        partial = self.path / f".partial-{snapshot.step}"
+        try:
+            self.path.mkdir(exist_ok=True)
+            shutil.rmtree(partial, ignore_errors=True)
+            (partial / "replay").mkdir(parents=True)
+            files = {"state.safetensors": _write(partial / "state.safetensors", safetensors.numpy.save(snapshot.arrays))}
+            files |= self._save_replay(partial, replay)
+            manifest = {
+                "schema": SCHEMA, "identity": self.identity, "step": snapshot.step, "files": files,
+                "added": replay.added, "sampler": replay.sampler_state(), "facts": snapshot.facts,
+            }  # fmt: skip
+            _write(partial / "manifest.json", json.dumps(manifest, indent=1).encode())
+            _sync(partial / "replay")
+            _sync(partial)
+            partial.rename(final)
+            _sync(self.path)
+        except OSError as error:
+            shutil.rmtree(partial, ignore_errors=True)
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS):
+                last = f"the one at step {self.steps()[-1]} is good" if self.steps() else "there is none before it"
+                raise TryAgainError(f"the checkpoint at step {snapshot.step} could not be written ({error.strerror}); {last}; free space and resume") from None
+            raise
+        self._newest = manifest
+        for step in self.steps()[:-KEPT]:
+            self._discard(step)
+
+    def restore(self, replay: Replay, newest: int | None = None) -> tuple[Snapshot | None, list[str]]:
+        """The newest checkpoint that is whole (at most `newest`), its transitions put into the replay; and a sentence for each that is damaged.
+
+        None if the run never got as far as its first checkpoint. If there are checkpoints and all are damaged, that is an error: a run is never silently
+        started from scratch.
+        """
+        for leftover in self.path.glob(".*") if self.path.is_dir() else ():
+            shutil.rmtree(leftover, ignore_errors=True)
+        candidates = [step for step in self.steps() if newest is None or step <= newest]
+        damaged: list[str] = []
+        for step in reversed(candidates):
+            folder = self.path / str(step)
+            try:
+                manifest = self._verified(folder)
+                arrays = _load(folder / "state.safetensors")
+                segments = {name: _load(folder / name) for name in _segments(manifest)}
+            except (DataError, OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
+                damaged.append(f"checkpoint {folder} is damaged ({error})")
+                continue
+            for name, segment in segments.items():
+                replay.write(_span(name)[0], segment)
+            replay.restore(manifest["added"], manifest["sampler"])
+            self._newest = manifest
+            for later in (s for s in candidates if s > step):  # set aside, not deleted: the step will be written again
+                (self.path / str(later)).rename(self.path / f"damaged-{later}-{_next_number(self.path, later)}")
+            return Snapshot(step, arrays, manifest["facts"]), damaged
+        if damaged:
+            raise DataError(f"{'; '.join(damaged)}; no checkpoint is left to resume from")
+        return None, damaged
+
+    def _verified(self, folder: Path) -> dict[str, Any]:
+        """The manifest, once every file it names has its size and hash."""
+        manifest = json.loads((folder / "manifest.json").read_text())
+        if manifest["schema"] != SCHEMA:
+            raise DataError(f"written in format {manifest['schema']}, this version reads {SCHEMA}")
+        if manifest["identity"] != self.identity:
+            raise DataError("it belongs to another run")
+        for name, facts in manifest["files"].items():
+            content = (folder / name).read_bytes()
+            if len(content) != facts["bytes"] or hashlib.sha256(content).hexdigest() != facts["sha256"]:
+                raise DataError(f"{name} is not what was written")
+        return manifest
+
+    def _save_replay(self, partial: Path, replay: Replay) -> dict[str, Any]:
+        before = self._newest or {"step": None, "files": {}}
+        kept = {name: facts for name, facts in before["files"].items() if name in _segments(before) and _span(name)[1] > replay.oldest()}
+        if len(kept) >= MOST_SEGMENTS:
+            kept = {}
+        for name in kept:
+            _link(self.path / str(before["step"]) / name, partial / name)
+        start = max([replay.oldest(), *(_span(name)[1] for name in kept)])
+        if start < replay.added:
+            name = f"replay/{start}-{replay.added}.safetensors"
+            kept[name] = _write(partial / name, safetensors.numpy.save(replay.read(start, replay.added)))
+        return kept
+
+    def _discard(self, step: int) -> None:
+        trash = self.path / f".trash-{step}"
+        (self.path / str(step)).rename(trash)  # first out of sight: a kill in between leaves no half checkpoint
+        shutil.rmtree(trash, ignore_errors=True)
+
+
+def _segments(manifest: dict[str, Any]) -> list[str]:
+    """The replay's files, oldest first."""
+    return sorted((name for name in manifest["files"] if name.startswith("replay/")), key=_span)
+
+
+def _span(name: str) -> tuple[int, int]:
+    start, stop = Path(name).stem.split("-")
+    return int(start), int(stop)
+
+
+def _load(path: Path) -> Arrays:
+    return safetensors.numpy.load(path.read_bytes())
+
+
+def _write(path: Path, content: bytes) -> dict[str, Any]:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without hard links
+        _write(target, source.read_bytes())
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _next_number(folder: Path, step: int) -> int:
+    return len(list(folder.glob(f"damaged-{step}-*"))) + 1

@@ -1,0 +1,42 @@
+"""How good the learned policy is: whole episodes of it, in an environment of their own. Pure: the same policy, task and seeds give the same rows."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+Act = Callable[[np.ndarray], np.ndarray]
+
+
+def evaluate(env: gymnasium.Env, act: Act, seeds: Iterable[int]) -> list[dict[str, Any]]:
+    """A row an episode: its seed, return, length, and success at any step and at the last one where the task defines success."""
+    return [{"episode": index, "seed": seed, **play(env, act, seed)} for index, seed in enumerate(seeds)]
+
+
+def play(env: gymnasium.Env, act: Act, seed: int, each_step: Callable[[], None] = lambda: None) -> dict[str, Any]:
+    """One episode. An environment that breaks down (NaN, infinity) ends it there, and the row says so."""
+    obs, _ = env.reset(seed=seed)
+    total, length, success, over, bad = 0.0, 0, [], False, False
+    each_step()
+    while not over:
+        obs, reward, terminated, truncated, info = env.step(act(obs))
+        bad = not (np.isfinite(obs).all() and np.isfinite(np.float32(reward)))
+        over = terminated or truncated or bad
+        total += 0.0 if bad else float(reward)
+        length += 1
+        if "success" in info:
+            success.append(bool(info["success"]))
+        each_step()
+    row: dict[str, Any] = {"return": total, "length": length}
+    if success:
+        row |= {"success": any(success), "success_last": success[-1]}
+    return row | ({"bad": True} if bad else {})
+
+
+def summary(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """The means of an evaluation, by Stable-Baselines3's names."""
+    returns = np.array([row["return"] for row in rows])
+    means = {"eval/mean_reward": float(returns.mean()), "eval/std_reward": float(returns.std()), "eval/mean_ep_length": float(np.mean([row["length"] for row in rows]))}
+    success = [row["success"] for row in rows if "success" in row]
+    return means | ({"eval/success_rate": float(np.mean(success))} if success else {})

@@ -1,0 +1,93 @@
+"""What a run writes down as it goes: JSON lines, and TensorBoard files if asked."""
+
+import json
+import math
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from dualac.errors import DataError, UsageError
+
+REWOUND = ("eval.jsonl", "train.jsonl")  # a resumed run writes these rows again; events stay as history
+
+
+class Log:
+    """The three files of a run. A checkpoint remembers how long the first two were, so that a resumed run has each row exactly once."""
+
+    def __init__(self, path: Path, *, tensorboard: bool = False) -> None:
+        self.path = path
+        self._files = {name: (path / name).open("a") for name in (*REWOUND, "events.jsonl")}
+        self._writer = _tensorboard(path) if tensorboard else None
+
+    def evaluation(self, rows: list[dict[str, Any]], summary: dict[str, float], step: int) -> None:
+        for row in rows:
+            self._append("eval.jsonl", row)
+        self._scalars(summary, step)
+
+    def training(self, row: dict[str, Any], step: int) -> None:
+        self._append("train.jsonl", {"step": step, **row})
+        self._scalars(row, step)
+
+    def event(self, kind: str, step: int, **facts: Any) -> None:
+        self._append("events.jsonl", {"event": kind, "step": step, "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **facts})
+
+    def positions(self) -> dict[str, int]:
+        """How long the files are, once they are safely on disk."""
+        for name in REWOUND:
+            os.fsync(self._files[name].fileno())
+        return {name: self._files[name].tell() for name in REWOUND}
+
+    def rewind(self, positions: dict[str, int]) -> None:
+        for name in REWOUND:
+            length, file = positions.get(name, 0), self._files[name]
+            if (self.path / name).stat().st_size < length:
+                raise DataError(f"{self.path / name} is shorter than when the checkpoint was written")
+            file.truncate(length)
+            file.seek(length)
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+        if self._writer:
+            self._writer.close()
+
+    def _append(self, name: str, row: dict[str, Any]) -> None:
+        self._files[name].write(json.dumps(_plain(row), allow_nan=False) + "\n")
+        self._files[name].flush()
+
+    def _scalars(self, row: dict[str, Any], step: int) -> None:
+        if self._writer:
+            for name, value in row.items():
+                if isinstance(value, int | float):
+                    self._writer.add_scalar(name, value, step)
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a JSONL file; a half-written last line, as a kill leaves it, is passed over."""
+    if not path.exists():
+        return []
+    rows = []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        try:
+            rows.append(json.loads(line))
+        except ValueError as error:
+            if line is not None and number == sum(1 for _ in path.open()):
+                break
+            raise DataError(f"{path}:{number} is damaged ({error})") from None
+    return rows
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN: what is not finite is null."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _tensorboard(path: Path) -> Any:
+    try:
+        from tensorboardX import SummaryWriter
+    except ImportError:
+        raise UsageError("--tensorboard needs tensorboardX: pip install 'dualac[tensorboard]'") from None
+    return SummaryWriter(str(path / "tensorboard"))

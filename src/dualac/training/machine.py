@@ -1,0 +1,158 @@
+"""What a run asks of the machine: cores of its own, memory, a compilation cache; and what of the machine decides its bits."""
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.metadata
+import os
+import platform
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from dualac.errors import UsageError
+
+VERSIONS = ("dualac", "jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "dm_control")
+_leases: list[int] = []  # file descriptors: a core is ours until this process ends
+
+
+def usable_cores() -> list[int]:
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+
+
+def pin(threads: int) -> list[int]:
+    """Confine this process to `threads` cores, so that its bits do not depend on how many the machine has. Call before JAX starts.
+
+    A core is leased by a lock on a file, which the system releases however the process ends; where every core is taken, cores are shared.
+    """
+    cores = usable_cores()
+    if not 1 <= threads <= len(cores):
+        raise UsageError(f"--threads must be between 1 and {len(cores)}, the cores this process may use, not {threads}")
+    folder = Path(tempfile.gettempdir()) / f"dualac-cores-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    taken, rest = [], []
+    for core in cores:
+        lease = os.open(folder / f"core{core}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            if len(taken) == threads:
+                raise BlockingIOError
+            fcntl.flock(lease, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            taken.append(core)
+            _leases.append(lease)
+        except BlockingIOError:
+            os.close(lease)
+            rest.append(core)
+    start = os.getpid() % max(len(rest), 1)  # spread those that must share
+    chosen = taken + (rest[start:] + rest[:start])[: threads - len(taken)]
+    os.sched_setaffinity(0, chosen)
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+    return sorted(chosen)
+
+
+def die_with_parent() -> None:
+    """Linux: ask for SIGTERM, which checkpoints, if the launcher dies."""
+    import ctypes
+    import signal
+
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGTERM)
+
+
+def accelerator_installed() -> bool:
+    """Whether JAX would find a GPU or TPU plugin, without importing JAX."""
+    if os.environ.get("JAX_PLATFORMS", "") == "cpu":
+        return False
+    names = {dist.metadata["Name"].lower() for dist in importlib.metadata.distributions()}
+    return any(name.startswith("jax-cuda") or name in ("libtpu", "jax-rocm-plugin") for name in names)
+
+
+def cpu_model() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def available_memory() -> int:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def require_memory(needed: int, what: str) -> None:
+    free = available_memory()
+    if needed > 0.8 * free:
+        raise UsageError(f"{what} needs {needed / 1e9:.2f} GB and {free / 1e9:.2f} GB are free; lower --capacity or the number of seeds")
+
+
+def compilation_cache() -> Path:
+    """Where compiled programs are kept: the user's own directory, for one jaxlib and one kind of CPU, since they are native code."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    kind = hashlib.sha256(cpu_model().encode()).hexdigest()[:8]
+    return root / "dualac" / f"jaxlib-{importlib.metadata.version('jaxlib')}-{kind}"
+
+
+def use_compilation_cache() -> None:
+    """On by default; JAX_COMPILATION_CACHE_DIR chooses another place, and an empty one turns it off."""
+    import jax
+
+    place = os.environ.get("JAX_COMPILATION_CACHE_DIR", str(compilation_cache()))
+    if not place:
+        return
+    with contextlib.suppress(OSError):  # no home, a read-only one: compile each time
+        Path(place).mkdir(mode=0o700, parents=True, exist_ok=True)
+        jax.config.update("jax_compilation_cache_dir", place)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+
+
+def versions() -> dict[str, str]:
+    found = {}
+    for name in VERSIONS:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
+def fingerprint() -> dict[str, Any]:
+    """What decides a run's bits beside its spec. A run resumed under another fingerprint is no longer exact, and says so."""
+    import jax
+
+    numeric = ("jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "dm_control")
+    return {
+        "versions": {name: version for name, version in versions().items() if name in numeric},
+        "platform": jax.default_backend(),
+        "device": cpu_model() if jax.default_backend() == "cpu" else jax.devices()[0].device_kind,
+        "cores": len(usable_cores()),
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
+        "matmul_precision": str(jax.config.jax_default_matmul_precision),
+    }
+
+
+def describe() -> dict[str, Any]:
+    """machine.json: the fingerprint, and where and from what code the run was started."""
+    return {
+        "fingerprint": fingerprint(),
+        "dualac": versions().get("dualac", ""),
+        "commit": _git("rev-parse", "HEAD"),
+        "dirty": bool(_git("status", "--porcelain")),
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "host": platform.node(),
+        "cpu": cpu_model(),
+        "cores_of_machine": os.cpu_count(),
+    }
+
+
+def _git(*words: str) -> str:
+    """Of the checkout this package runs from, if it is one."""
+    here = Path(__file__).resolve().parents[3]
+    if not (here / ".git").exists():
+        return ""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        return subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, timeout=10, check=False).stdout.strip()
+    return ""

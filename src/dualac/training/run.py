@@ -1,0 +1,131 @@
+"""What a run is: everything that decides its numbers, in one frozen value, and the directory that holds it."""
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from dualac.agents.actor_critic import Algorithm
+from dualac.envs import Protocol
+from dualac.errors import DataError, UsageError
+from dualac.spelling import difference, from_json, to_json
+
+# What may change between two starts of one run: how far it goes, and how often it writes. None of them touches a number that was or will be computed.
+FREE = ("steps", "log_every", "checkpoint_every")
+
+
+@final
+@dataclass(frozen=True)
+class Run:
+    name: str
+    """the row's name in the table of algorithms"""
+    algorithm: Algorithm
+    """the row, fully spelt out"""
+    task: str
+    """canonical id of the task"""
+    seed: int = 0
+    """decides every random number of the run"""
+    steps: int = 1_000_000
+    """environment steps"""
+    warmup: int = 10_000
+    """steps of uniformly random actions before learning starts"""
+    replay_ratio: int = 2
+    """updates for each environment step"""
+    batch_size: int = 256
+    """transitions in a minibatch"""
+    capacity: int = 1_000_000
+    """transitions that the replay keeps"""
+    resets: tuple[int, ...] = ()
+    """steps after which every network, scalar and optimiser starts afresh (160k,320k); the replay stays"""
+    reset_every: int = 0
+    """the same every so many steps; 0 is never"""
+    reset_same_init: bool = False
+    """resets return to the first initial weights, as the public codes do, instead of fresh ones"""
+    eval_every: int = 10_000
+    """steps between evaluations"""
+    eval_episodes: int = 10
+    """episodes of an evaluation"""
+    log_every: int = 1_000
+    """steps between rows of train.jsonl"""
+    checkpoint_every: int = 10_000
+    """steps between checkpoints"""
+    protocol: Protocol = Protocol()
+    """how the task is played"""
+    pack: tuple[int, ...] = ()
+    """the seeds that share one vmapped program with this one; empty when it runs alone"""
+
+    def __post_init__(self) -> None:
+        ranges = {
+            "seed": (0, 2**31 - 1), "steps": (1, 10**12), "warmup": (0, 10**12), "replay_ratio": (1, 1024), "batch_size": (1, 2**20),
+            "capacity": (1, 10**10), "reset_every": (0, 10**12), "eval_every": (1, 10**12), "eval_episodes": (1, 10_000),
+            "log_every": (1, 10**12), "checkpoint_every": (1, 10**12),
+        }  # fmt: skip
+        for field, (low, high) in ranges.items():
+            value = getattr(self, field)
+            if not low <= value <= high:
+                raise UsageError(f"--{field.replace('_', '-')} must be between {low} and {high}, not {value}")
+        if self.steps <= self.warmup:
+            raise UsageError(f"--steps {self.steps} ends before learning starts: --warmup is {self.warmup}; raise the one or lower the other")
+        if any(step <= 0 for step in self.resets) or list(self.resets) != sorted(set(self.resets)):
+            raise UsageError(f"--resets must be rising steps above 0, not {','.join(map(str, self.resets))}")
+        if self.pack and (self.seed not in self.pack or len(set(self.pack)) != len(self.pack)):
+            raise UsageError(f"a pack has each of its seeds once, seed {self.seed} among them, not {self.pack}")
+
+    def resets_after(self, step: int) -> bool:
+        return step in self.resets or (self.reset_every > 0 and step > 0 and step % self.reset_every == 0)
+
+    def identity(self) -> str:
+        """SHA-256 of everything that decides the numbers."""
+        spec = {key: value for key, value in to_json(self).items() if key not in FREE}
+        return hashlib.sha256(json.dumps(spec, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+    def directory(self, out: Path) -> Path:
+        task = self.task.replace("/", "-").replace(":", "-")
+        return out / self.name / task / f"rr{self.replay_ratio}" / f"seed{self.seed}"
+
+
+def prepare(run: Run, out: Path) -> Path:
+    """The directory of this run, made if need be. A directory that holds another run is refused; one that holds this run, perhaps shorter, is continued."""
+    path = run.directory(out)
+    spec = path / "run.json"
+    if spec.exists():
+        there = load(path)
+        if there.identity() != run.identity():
+            lines = difference(to_json(run), to_json(there))
+            raise DataError(f"{path} holds another run ({'; '.join(line for line in lines if line.split(':')[0] not in FREE)}); choose another --out")
+        run = dataclasses.replace(run, steps=max(run.steps, there.steps))
+    path.mkdir(parents=True, exist_ok=True)
+    write_json(spec, to_json(run))
+    return path
+
+
+def load(path: Path) -> Run:
+    """The run that a directory holds."""
+    spec = path / "run.json"
+    if not spec.exists():
+        raise DataError(f"{path} is not a run: it has no run.json")
+    return from_json(Run, read_json(spec))
+
+
+def find(path: Path) -> list[Path]:
+    """The runs at or below a directory."""
+    found = sorted(spec.parent for spec in path.rglob("run.json")) if path.is_dir() else []
+    if not found:
+        raise DataError(f"no run at or below {path}")
+    return found
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from None
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(json.dumps(data, indent=1) + "\n")
+    partial.replace(path)

@@ -1,0 +1,42 @@
+"""The words every room shares: a task's sizes, a transition, an agent."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+from jaxtyping import Array, Float
+
+State = Any  # one tree of arrays; each part of an algorithm owns one field of it
+Memory = Any  # what acting remembers within an episode; () for every model-free agent
+Metrics = dict[str, Array]
+Key = jax.Array
+
+
+class Spec(NamedTuple):
+    """The sizes of a task: flat observations, actions in [-1, 1]."""
+
+    obs_dim: int
+    action_dim: int
+
+
+class Transition(NamedTuple):
+    """One step of experience, or a batch of them: every leaf is (batch, ...).
+
+    `discount` is 0 only where the task itself ended. A time limit is not an end: there it stays 1 and the value of `next_obs` counts.
+    """
+
+    obs: Float[Array, "batch obs"]
+    action: Float[Array, "batch action"]
+    reward: Float[Array, "batch"]
+    discount: Float[Array, "batch"]
+    next_obs: Float[Array, "batch obs"]
+
+
+class Agent(NamedTuple):
+    """Pure functions. Nothing here knows of seeds, files or environments."""
+
+    init: Callable[[Key], State]
+    update: Callable[[State, Transition, Key], tuple[State, Metrics]]
+    explore: Callable[[State, Memory, Array, Key], tuple[Array, Memory]]
+    exploit: Callable[[State, Memory, Array], tuple[Array, Memory]]
+    hear: Callable[[State, Array, Key], State]
