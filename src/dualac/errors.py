@@ -1,7 +1,10 @@
 """What can go wrong and be said in one line.
 
-Every error a user can cause or meet is one of these: its text names the cause and the next step, its code is the exit code of the command that raised it.
+Every error a user can cause or meet is one of these: its text names the cause and the next step, its code is the exit code of the command that
+raised it.
 """
+
+import difflib
 
 
 class DualacError(Exception):
@@ -22,6 +25,10 @@ class DataError(DualacError):
     code = 65
 
 
+class BrokenEpisodeError(DataError):
+    """The simulation blew up. The episode is lost, the environment is not: reset it and go on."""
+
+
 class RunFailedError(DataError):
     """A run went wrong in a way that trying again would repeat: its loss diverged, its environment is broken. Its directory is marked FAILED."""
 
@@ -40,7 +47,5 @@ class TryAgainError(DualacError):
 
 def nearest(word: str, known: list[str], count: int = 3) -> str:
     """The end of an error sentence about an unknown name: what the user may have meant."""
-    import difflib
-
     close = difflib.get_close_matches(word, known, n=count, cutoff=0.5)
     return f"; did you mean {' or '.join(close)}?" if close else ""

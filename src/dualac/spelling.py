@@ -76,10 +76,20 @@ def options(thing: Any, prefix: str = "") -> Iterator[Option]:
             yield from options(value, path + ".")
 
 
-def replaced(thing: Any, path: str, value: Any) -> Any:
-    """The tree with another value at `path`."""
-    head, _, rest = path.partition(".")
-    return dataclasses.replace(thing, **{head: replaced(getattr(thing, head), rest, value) if rest else value})
+def replaced(thing: Any, changes: dict[str, Any]) -> Any:
+    """The tree with other values at these paths, all at once, so that only the whole is judged. A part put in place is then changed by the paths below it."""
+    new = {path: value for path, value in changes.items() if "." not in path}
+    below: dict[str, dict[str, Any]] = {}
+    for path, value in changes.items():
+        head, _, rest = path.partition(".")
+        if rest:
+            below.setdefault(head, {})[rest] = value
+    for head, inner in below.items():
+        new[head] = replaced(new.get(head, getattr(thing, head)), inner)
+    unknown = sorted(set(new) - {f.name for f in dataclasses.fields(thing)})
+    if unknown:
+        raise UsageError(f"{type(thing).__name__} has no {unknown[0]}")
+    return dataclasses.replace(thing, **new)
 
 
 def parse(hint: Any, text: str) -> Any:
@@ -108,7 +118,12 @@ def field_docs(kind: type) -> dict[str, str]:
     assert isinstance(body, ast.ClassDef)
     docs = {}
     for line, below in zip(body.body, body.body[1:], strict=False):
-        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+        if (
+            isinstance(line, ast.AnnAssign)
+            and isinstance(line.target, ast.Name)
+            and isinstance(below, ast.Expr)
+            and isinstance(below.value, ast.Constant)
+        ):
             docs[line.target.id] = str(below.value.value)
     return docs
 

@@ -15,6 +15,8 @@ from jaxtyping import Array, Float
 from dualac.agents.trained import Trained, descend, trained
 from dualac.errors import UsageError
 
+DualState = Trained | tuple[()]  # a held scalar has nothing to remember
+
 
 @final
 @dataclass(frozen=True)
@@ -31,13 +33,13 @@ class Held:
         if not math.isfinite(self.value):
             raise UsageError(f"a held scalar must be finite, not {self.value}")
 
-    def init(self, floor: float = 0.0) -> tuple[()]:
+    def init(self, floor: float = 0.0) -> DualState:
         return ()
 
-    def read(self, state: tuple[()], floor: float = 0.0) -> Float[Array, ""]:
+    def read(self, state: DualState, floor: float = 0.0) -> Float[Array, ""]:
         return jnp.asarray(self.value, jnp.float32)
 
-    def adjust(self, state: tuple[()], slack: Float[Array, ""]) -> tuple[()]:
+    def adjust(self, state: DualState, slack: Float[Array, ""]) -> DualState:
         return ()
 
 
@@ -67,15 +69,17 @@ class Learnt:
         if not low < self.start < high:
             raise UsageError(f"this learnt scalar must start between {low:.3g} and {high:.3g}, not at {self.start:.3g}")
 
-    def init(self, floor: float = 0.0) -> Trained:
+    def init(self, floor: float = 0.0) -> DualState:
         above = self.start - (0.0 if self.bounded else floor)
         raw = math.atanh((math.log(above) + 10.0) / 8.75 - 1.0) if self.bounded else math.log(above)
         return trained(jnp.asarray(raw, jnp.float32), self.lr, self.b1)
 
-    def read(self, state: Trained, floor: float = 0.0) -> Float[Array, ""]:
+    def read(self, state: DualState, floor: float = 0.0) -> Float[Array, ""]:
+        assert isinstance(state, Trained)
         return self._positive(state.params) + (0.0 if self.bounded else floor)
 
-    def adjust(self, state: Trained, slack: Float[Array, ""]) -> Trained:
+    def adjust(self, state: DualState, slack: Float[Array, ""]) -> DualState:
+        assert isinstance(state, Trained)
         gradient = jax.grad(lambda raw: self._positive(raw) * jax.lax.stop_gradient(slack))(state.params)
         return descend(state, gradient, self.lr, self.b1)
 

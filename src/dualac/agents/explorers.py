@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from dualac.agents.distributions import TanhNormal
-from dualac.agents.duals import Dual, Learnt
+from dualac.agents.duals import Dual, DualState, Learnt
 from dualac.agents.networks import GaussianActor, Perturbation, action_dim
 from dualac.agents.trained import Params, Trained, descend, frozen, trained
 from dualac.errors import UsageError
@@ -45,8 +45,8 @@ class FromPolicy:
 
 class OptimistState(NamedTuple):
     actor: Trained
-    optimism: Trained | tuple[()]
-    kl_weight: Trained | tuple[()]
+    optimism: DualState
+    kl_weight: DualState
 
 
 @final

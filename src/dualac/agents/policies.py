@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from dualac.agents.distributions import TanhNormal
-from dualac.agents.duals import Dual, Learnt
+from dualac.agents.duals import Dual, DualState, Learnt
 from dualac.agents.networks import GaussianActor, action_dim
 from dualac.agents.trained import Params, Trained, descend, trained
 from dualac.errors import UsageError
@@ -20,7 +20,7 @@ Objective = Callable[[Array, Array], Float[Array, "batch"]]  # (obs, action) -> 
 
 class SoftState(NamedTuple):
     actor: Trained
-    temperature: Trained | tuple[()]
+    temperature: DualState
 
 
 @final

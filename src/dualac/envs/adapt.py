@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
+from ctypes.util import find_library
 from typing import Any, NamedTuple, final
 
 import gymnasium
@@ -57,6 +59,7 @@ class Adapted(gymnasium.Wrapper):
         self._playing = False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        self._playing = False
         seed = self._first_seed if seed is None else _checked(seed)
         self._first_seed = None
         answer = self.env.reset(seed=seed, options=options)
@@ -78,7 +81,7 @@ class Adapted(gymnasium.Wrapper):
         terminated, truncated = bool(terminated), bool(truncated) or self._steps == self._cap
         self._playing = not (terminated or truncated)
         number = reward if type(reward) is float else self._number(reward)
-        return self._layout.flat(observation), number, terminated, truncated, _with_success(info) if info else info
+        return self._layout.flat(observation), number, terminated, truncated, _with_success(info) if info else {}
 
     def render(self) -> Any:
         try:
@@ -96,8 +99,8 @@ class Adapted(gymnasium.Wrapper):
 
 
 def prepare_drawing() -> None:
-    """On a Linux machine without a display MuJoCo draws through EGL; a choice the user made stands."""
-    if os.name == "posix" and not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY") and os.uname().sysname == "Linux":
+    """Without a display MuJoCo draws through EGL, where the machine has it, and must be told before it is imported; a choice the user made stands."""
+    if sys.platform == "linux" and not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY") and find_library("EGL"):
         os.environ.setdefault("MUJOCO_GL", "egl")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import numpy as np
 from gymnasium import spaces
 
 from dualac.envs.adapt import Loaded
-from dualac.errors import DataError, UsageError
+from dualac.errors import BrokenEpisodeError, UsageError
 
 UNLIMITED = 1e10  # MuJoCo's mjMAXVAL: what dm_control gives as the bound of an actuator that has none
 SUITE_STEPS = 1000  # the length of every episode of the suite but LQR's
@@ -29,7 +30,10 @@ class ControlSuite(gymnasium.Env):
     metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012  gymnasium declares it so
 
     def __init__(self, domain: str, task: str, render: bool = False, height: int = HEIGHT, width: int = WIDTH) -> None:
+        self._name = f"dmc/{domain}-{task}"
         suite, self._diverged = _suite()
+        if render:
+            _check_drawing(self._name)
         with _quiet():
             # LQR draws its very model when it is built: a fixed draw makes it one task. Every other task draws only in reset.
             self._env = suite.load(domain, task, task_kwargs={"random": 0})
@@ -49,7 +53,7 @@ class ControlSuite(gymnasium.Env):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
         """Without a seed the task draws on from where it is, as Gymnasium has it: from entropy, if it never had a seed."""
         if options:
-            raise UsageError(f"the control suite's reset has no options, not even {', '.join(options)}")
+            raise UsageError(f"{self._name}: the control suite's reset has no options, not even {', '.join(options)}")
         if seed is not None:
             self._env.task._random = np.random.RandomState(seed)
         return self._env.reset().observation, {}
@@ -58,7 +62,7 @@ class ControlSuite(gymnasium.Env):
         try:
             step = self._env.step(action)
         except self._diverged as error:
-            raise DataError(f"the simulation diverged: {' '.join(str(error).split())}") from error
+            raise BrokenEpisodeError(f"{self._name}: the simulation diverged: {' '.join(str(error).split())}") from error
         over = step.last()
         return step.observation, step.reward, over and step.discount <= 0, over and step.discount > 0, {}
 
@@ -98,6 +102,15 @@ def _suite() -> tuple[Any, type[RuntimeError]]:
     except (ImportError, RuntimeError, AttributeError) as error:  # an OpenGL that MUJOCO_GL asks for and the machine has not
         raise UsageError(f"dm_control does not import: {error}; is MUJOCO_GL right for this machine?") from error
     return suite, PhysicsError
+
+
+def _check_drawing(name: str) -> None:
+    """dm_control chooses how to draw when it is imported; drawing with the wrong choice does not fail, it aborts the process."""
+    from dm_control import _render
+
+    wanted = os.environ.get("MUJOCO_GL", _render.BACKEND)
+    if wanted != _render.BACKEND:
+        raise UsageError(f"cannot draw {name}: dm_control was imported to draw with {_render.BACKEND}; set MUJOCO_GL={wanted} before starting Python")
 
 
 @contextmanager

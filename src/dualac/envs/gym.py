@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from importlib import import_module
+from typing import Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
@@ -21,7 +23,8 @@ def load(name: str, render: bool) -> Loaded:
     Gymnasium's own time limit and checker are left off: the limit is handed on, so that one place counts steps and sees what the task really answers.
     """
     spec = gymnasium.registry[name.rpartition(":")[2]]
-    with _tame_mujoco(name) if str(spec.entry_point).startswith("gymnasium.envs.mujoco") else nullcontext():
+    simulated = str(spec.entry_point).startswith("gymnasium.envs.mujoco")
+    with _tame_mujoco(name) if simulated else nullcontext():
         env = _make(name, spec, render)
     if render and env.render_mode != "rgb_array":
         env.close()
@@ -40,9 +43,9 @@ def _make(name: str, spec: EnvSpec, render: bool) -> gymnasium.Env:
 
 @contextmanager
 def _tame_mujoco(name: str) -> Iterator[None]:
-    """MuJoCo writes its warnings into MUJOCO_LOG.TXT of the current folder: log them instead, and drop those about Gymnasium's own models' old spelling."""
+    """MuJoCo writes its warnings into MUJOCO_LOG.TXT of the current folder: log them instead, and drop those about Gymnasium's own models."""
     try:
-        import mujoco
+        mujoco: Any = import_module("mujoco")
     except ModuleNotFoundError as error:
         raise UsageError(f"gym/{name} needs MuJoCo: pip install 'dualac[mujoco]'") from error
     before = mujoco.get_mju_user_warning()

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,9 @@ from dualac.training.replay import Replay
 SCHEMA = 1
 KEPT = 2
 MOST_SEGMENTS = 64  # beyond this the replay is written afresh as one file
+
+REPLAY = "replay/"
+_UNREADABLE = (DataError, OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError)
 
 Arrays = dict[str, np.ndarray]
 Facts = dict[str, Any]
@@ -77,7 +81,9 @@ class Checkpoints:
             shutil.rmtree(partial, ignore_errors=True)
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS):
                 last = f"the one at step {self.steps()[-1]} is good" if self.steps() else "there is none before it"
-                raise TryAgainError(f"the checkpoint at step {snapshot.step} could not be written ({error.strerror}); {last}; free space and resume") from None
+                raise TryAgainError(
+                    f"the checkpoint at step {snapshot.step} could not be written ({error.strerror}); {last}; free space and resume"
+                ) from None
             raise
         self._newest = manifest
         for step in self.steps()[:-KEPT]:
@@ -94,13 +100,11 @@ class Checkpoints:
         candidates = [step for step in self.steps() if newest is None or step <= newest]
         damaged: list[str] = []
         for step in reversed(candidates):
-            folder = self.path / str(step)
             try:
-                manifest = self._verified(folder)
-                arrays = _load(folder / "state.safetensors")
-                segments = {name: _load(folder / name) for name in _segments(manifest)}
-            except (DataError, OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
-                damaged.append(f"checkpoint {folder} is damaged ({error})")
+                manifest, arrays = self._read(step, lambda name: True)
+                segments = {name: _load(self.path / str(step) / name) for name in _segments(manifest)}
+            except _UNREADABLE as error:
+                damaged.append(f"checkpoint {self.path / str(step)} is damaged ({error})")
                 continue
             for name, segment in segments.items():
                 replay.write(_span(name)[0], segment)
@@ -113,18 +117,31 @@ class Checkpoints:
             raise DataError(f"{'; '.join(damaged)}; no checkpoint is left to resume from")
         return None, damaged
 
-    def _verified(self, folder: Path) -> dict[str, Any]:
-        """The manifest, once every file it names has its size and hash."""
+    def peek(self, step: int | None = None) -> Snapshot:
+        """The newest whole state (or the one at `step`), without its replay and without changing anything: training may be going on."""
+        reasons = []
+        for candidate in reversed(self.steps() if step is None else [step]):
+            try:
+                manifest, arrays = self._read(candidate, lambda name: not name.startswith(REPLAY))
+            except _UNREADABLE as error:
+                reasons.append(f"{self.path / str(candidate)}: {error}")
+                continue
+            return Snapshot(candidate, arrays, manifest["facts"])
+        raise DataError(f"no checkpoint can be read ({'; '.join(reasons) or f'{self.path} holds none'})")
+
+    def _read(self, step: int, wanted: Callable[[str], bool]) -> tuple[dict[str, Any], Arrays]:
+        """Manifest and state of a checkpoint, once every wanted file has its size and hash."""
+        folder = self.path / str(step)
         manifest = json.loads((folder / "manifest.json").read_text())
         if manifest["schema"] != SCHEMA:
             raise DataError(f"written in format {manifest['schema']}, this version reads {SCHEMA}")
         if manifest["identity"] != self.identity:
             raise DataError("it belongs to another run")
-        for name, facts in manifest["files"].items():
-            content = (folder / name).read_bytes()
+        for name in filter(wanted, manifest["files"]):
+            facts, content = manifest["files"][name], (folder / name).read_bytes()
             if len(content) != facts["bytes"] or hashlib.sha256(content).hexdigest() != facts["sha256"]:
                 raise DataError(f"{name} is not what was written")
-        return manifest
+        return manifest, _load(folder / "state.safetensors")
 
     def _save_replay(self, partial: Path, replay: Replay) -> dict[str, Any]:
         before = self._newest or {"step": None, "files": {}}
@@ -135,7 +152,7 @@ class Checkpoints:
             _link(self.path / str(before["step"]) / name, partial / name)
         start = max([replay.oldest(), *(_span(name)[1] for name in kept)])
         if start < replay.added:
-            name = f"replay/{start}-{replay.added}.safetensors"
+            name = f"{REPLAY}{start}-{replay.added}.safetensors"
             kept[name] = _write(partial / name, safetensors.numpy.save(replay.read(start, replay.added)))
         return kept
 
@@ -147,7 +164,7 @@ class Checkpoints:
 
 def _segments(manifest: dict[str, Any]) -> list[str]:
     """The replay's files, oldest first."""
-    return sorted((name for name in manifest["files"] if name.startswith("replay/")), key=_span)
+    return sorted((name for name in manifest["files"] if name.startswith(REPLAY)), key=_span)
 
 
 def _span(name: str) -> tuple[int, int]:

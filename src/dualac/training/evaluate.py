@@ -1,10 +1,13 @@
 """How good the learned policy is: whole episodes of it, in an environment of their own. Pure: the same policy, task and seeds give the same rows."""
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import gymnasium
 import numpy as np
+
+from dualac.errors import BrokenEpisodeError
 
 Act = Callable[[np.ndarray], np.ndarray]
 
@@ -20,7 +23,10 @@ def play(env: gymnasium.Env, act: Act, seed: int, each_step: Callable[[], None] 
     total, length, success, over, bad = 0.0, 0, [], False, False
     each_step()
     while not over:
-        obs, reward, terminated, truncated, info = env.step(act(obs))
+        try:
+            obs, reward, terminated, truncated, info = env.step(act(obs))
+        except BrokenEpisodeError:
+            reward, terminated, truncated, info = math.nan, False, False, {}
         bad = not (np.isfinite(obs).all() and np.isfinite(np.float32(reward)))
         over = terminated or truncated or bad
         total += 0.0 if bad else float(reward)
@@ -37,6 +43,10 @@ def play(env: gymnasium.Env, act: Act, seed: int, each_step: Callable[[], None] 
 def summary(rows: list[dict[str, Any]]) -> dict[str, float]:
     """The means of an evaluation, by Stable-Baselines3's names."""
     returns = np.array([row["return"] for row in rows])
-    means = {"eval/mean_reward": float(returns.mean()), "eval/std_reward": float(returns.std()), "eval/mean_ep_length": float(np.mean([row["length"] for row in rows]))}
+    means = {
+        "eval/mean_reward": float(returns.mean()),
+        "eval/std_reward": float(returns.std()),
+        "eval/mean_ep_length": float(np.mean([row["length"] for row in rows])),
+    }
     success = [row["success"] for row in rows if "success" in row]
     return means | ({"eval/success_rate": float(np.mean(success))} if success else {})

@@ -63,21 +63,6 @@ class Log:
                     self._writer.add_scalar(name, value, step)
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a JSONL file; a half-written last line, as a kill leaves it, is passed over."""
-    if not path.exists():
-        return []
-    rows = []
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        try:
-            rows.append(json.loads(line))
-        except ValueError as error:
-            if line is not None and number == sum(1 for _ in path.open()):
-                break
-            raise DataError(f"{path}:{number} is damaged ({error})") from None
-    return rows
-
-
 def _plain(value: Any) -> Any:
     """JSON has no NaN: what is not finite is null."""
     if isinstance(value, dict):

@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from dualac.training.checkpoint import Arrays, Snapshot
 from dualac.training.evaluate import evaluate, summary
 from dualac.training.lock import owned
 from dualac.training.log import REWOUND
-from dualac.training.member import Member
+from dualac.training.member import EPISODE, Member
 from dualac.training.run import Run, write_json
 from dualac.types import Agent, Metrics, Spec, State, Transition
 
@@ -97,7 +98,7 @@ class Learner:
 
     def restore(self, snapshots: list[Snapshot]) -> None:
         template = {"agent": self.member_state(0), "tally": self._member(self.tally, 0)}
-        trees = [_rebuilt(template, snapshot.arrays) for snapshot in snapshots]
+        trees = [rebuilt(template, {n: a for n, a in snapshot.arrays.items() if not n.startswith(EPISODE)}) for snapshot in snapshots]
         whole = self._stack(trees)
         self.state, self.tally = whole["agent"], whole["tally"]
 
@@ -178,7 +179,7 @@ class _Session:
         self.step = 0
         self._report = report
         self._began = time.monotonic()
-        self._first = 0
+        self._pace = _Pace()
         self._shown: list[dict[str, Any]] = [{} for _ in self.members]
 
     def start(self, *, allow_inexact: bool) -> None:
@@ -203,7 +204,9 @@ class _Session:
                 learner.reset(step - 1, same_init=run.reset_same_init)
                 self._event("reset")
             random = step < run.warmup
-            actions = [member.random_action(step) for member in self.members] if random else learner.explore([member.obs for member in self.members], step)
+            actions = (
+                [member.random_action(step) for member in self.members] if random else learner.explore([member.obs for member in self.members], step)
+            )
             learner.hear([member.step(action, step) for member, action in zip(self.members, actions, strict=True)], step)
             if not random and all(member.replay.size for member in self.members):
                 learner.learn([member.replay.sample(run.replay_ratio, run.batch_size) for member in self.members], step)
@@ -224,7 +227,7 @@ class _Session:
     def log(self) -> None:
         for i, (member, learned) in enumerate(zip(self.members, self.learner.metrics(), strict=True)):
             row = member.rollout_metrics() | learned if self.step >= self.run.warmup else member.rollout_metrics()
-            clock = {"time/total_timesteps": self.step, "time/fps": self._speed(), "time/time_elapsed": self._seconds(member)}
+            clock = {"time/total_timesteps": self.step, "time/fps": self._pace.speed(self.step), "time/time_elapsed": self._seconds(member)}
             member.log.training(row | clock | {"train/n_updates": self._updates()}, self.step)
             self._shown[i] |= row
         self.tell("progress")
@@ -255,10 +258,12 @@ class _Session:
             member.log.event("failed", self.step, reason=str(error))
 
     def tell(self, kind: str) -> None:
-        left = (self.run.steps - self.step) / max(self._speed(), 1e-9) if self.step > self._first else None
+        speed = self._pace.speed(self.step)
+        learning = self.step > self.run.warmup and speed > 0
+        left = (self.run.steps - self.step) / speed if learning else None  # warm-up is fast and says nothing about the rest
         for member, shown in zip(self.members, self._shown, strict=True):
             about = {"seed": member.run.seed, "path": str(member.path), "step": self.step, "steps": self.run.steps}
-            self._report({"kind": kind, **about, "fps": self._speed(), "eta": left, "metrics": shown})
+            self._report({"kind": kind, **about, "fps": speed, "eta": left, "metrics": shown})
 
     def close(self) -> None:
         for member in self.members:
@@ -286,7 +291,7 @@ class _Session:
 
     def _resume(self, snapshots: list[Snapshot], *, allow_inexact: bool) -> None:
         self.learner.restore(snapshots)
-        self.step = self._first = snapshots[0].step
+        self.step = snapshots[0].step
         for member, snapshot in zip(self.members, snapshots, strict=True):
             changed = difference(self.fingerprint, snapshot.facts["fingerprint"])
             if changed and not allow_inexact:
@@ -305,14 +310,26 @@ class _Session:
         for member in self.members:
             member.log.event(kind, self.step)
 
-    def _speed(self) -> float:
-        return (self.step - self._first) / max(time.monotonic() - self._began, 1e-9)
-
     def _seconds(self, member: Member) -> float:
         return member.seconds + time.monotonic() - self._began
 
     def _updates(self) -> int:
         return max(0, self.step - max(self.run.warmup, 1) + 1) * self.run.replay_ratio
+
+
+class _Pace:
+    """Steps a second over the last ten seconds or so."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def speed(self, step: int) -> float:
+        now = time.monotonic()
+        self._seen.append((now, step))
+        while len(self._seen) > 2 and now - self._seen[1][0] > 10.0:
+            self._seen.popleft()
+        then, earlier = self._seen[0]
+        return (step - earlier) / (now - then) if now > then else 0.0
 
 
 @contextlib.contextmanager
@@ -346,10 +363,10 @@ def _named(tree: Any) -> dict[str, Any]:
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
-def _rebuilt(template: Any, arrays: Arrays) -> Any:
+def rebuilt(template: Any, arrays: Arrays) -> Any:
     """The tree whose leaves `_named` would give these names; what does not fit is named."""
     wanted = {name: (leaf.shape, leaf.dtype) for name, leaf in _named(template).items()}
-    given = {name: (array.shape, array.dtype) for name, array in arrays.items() if not name.startswith("episode.")}
+    given = {name: (array.shape, array.dtype) for name, array in arrays.items()}
     if wanted != given:
         wrong = sorted(name for name in {*wanted, *given} if wanted.get(name) != given.get(name))[0]
         raise DataError(f"the checkpoint's {wrong} is {given.get(wrong, 'missing')}, this version has {wanted.get(wrong, 'no such thing')}")

@@ -1,5 +1,6 @@
 """One seed of a run on the host's side: its environment, its replay, the episode it is in, its log and its checkpoints."""
 
+import math
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dualac import envs
-from dualac.errors import RunFailedError
+from dualac.errors import BrokenEpisodeError, RunFailedError
 from dualac.training.checkpoint import Arrays, Checkpoints, Facts, Snapshot
 from dualac.training.log import Log
 from dualac.training.machine import require_memory
@@ -16,6 +17,7 @@ from dualac.training.run import Run, load
 from dualac.types import Spec
 
 EPISODES, EVALUATIONS, WARMUP, SAMPLER, BASELINE = range(1, 6)  # streams of random numbers; never renumber: runs depend on it
+EPISODE = "episode."  # what a snapshot's names of the episode in flight begin with
 RECENT = 100  # episodes in the running means, as in Stable-Baselines3
 BAD_LIMIT, BAD_WINDOW = 10, 10_000  # more broken transitions than this within so many steps, and the environment is called broken
 
@@ -67,8 +69,11 @@ class Member:
 
     def step(self, action: np.ndarray, step: int) -> float | None:
         """Act, remember, and go on to the next episode where this one ends; its return then."""
-        obs, reward, terminated, truncated, info = self.env.step(action)
         self.actions.append(action)
+        try:
+            obs, reward, terminated, truncated, info = self.env.step(action)
+        except BrokenEpisodeError:
+            obs, reward, terminated, truncated, info = self.obs, math.nan, False, False, {}
         if "success" in info:
             self.succeeded = bool(self.succeeded) or bool(info["success"])
         if not (np.isfinite(obs).all() and np.isfinite(np.float32(reward))):
@@ -110,7 +115,7 @@ class Member:
 
     def save(self, step: int, learned: Arrays, fingerprint: Facts, seconds: float) -> None:
         actions = np.array(self.actions, np.float32).reshape(len(self.actions), self.spec.action_dim)
-        arrays = learned | {"episode.actions": actions, "episode.obs": np.asarray(self.obs, np.float32)}
+        arrays = learned | {EPISODE + "actions": actions, EPISODE + "obs": np.asarray(self.obs, np.float32)}
         facts = {
             "fingerprint": fingerprint, "positions": self.log.positions(), "episodes": self.episodes, "total": self.total, "succeeded": self.succeeded,
             "recent": list(self.recent), "bad_steps": self.bad_steps, "bad_total": self.bad_total, "seconds": seconds,
@@ -125,11 +130,11 @@ class Member:
         self.recent.extend(facts["recent"])
         self.seconds = facts["seconds"]
         self.begin_episode(snapshot.step)
-        for action in snapshot.arrays["episode.actions"]:
+        for action in snapshot.arrays[EPISODE + "actions"]:
             self.obs = self.env.step(action)[0]
             self.actions.append(action)
         self.total, self.succeeded = facts["total"], facts["succeeded"]
-        if np.array_equal(self.obs, snapshot.arrays["episode.obs"]):
+        if np.array_equal(self.obs, snapshot.arrays[EPISODE + "obs"]):
             return None
         self.episodes += 1
         self.begin_episode(snapshot.step)

@@ -3,14 +3,17 @@
 import dataclasses
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
 from dualac.agents.actor_critic import Algorithm
 from dualac.envs import Protocol
-from dualac.errors import DataError, UsageError
+from dualac.errors import DataError, RunFailedError, UsageError
 from dualac.spelling import difference, from_json, to_json
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,63}")  # it becomes a directory
 
 # What may change between two starts of one run: how far it goes, and how often it writes. None of them touches a number that was or will be computed.
 FREE = ("steps", "log_every", "checkpoint_every")
@@ -66,6 +69,8 @@ class Run:
             value = getattr(self, field)
             if not low <= value <= high:
                 raise UsageError(f"--{field.replace('_', '-')} must be between {low} and {high}, not {value}")
+        if not NAME.fullmatch(self.name):
+            raise UsageError(f"a name is 1 to 64 letters, digits and . _ : + -, not starting with a mark: {self.name!r} is not one")
         if self.steps <= self.warmup:
             raise UsageError(f"--steps {self.steps} ends before learning starts: --warmup is {self.warmup}; raise the one or lower the other")
         if any(step <= 0 for step in self.resets) or list(self.resets) != sorted(set(self.resets)):
@@ -129,3 +134,12 @@ def write_json(path: Path, data: Any) -> None:
     partial = path.with_name(path.name + ".partial")
     partial.write_text(json.dumps(data, indent=1) + "\n")
     partial.replace(path)
+
+
+def require_resumable(path: Path) -> None:
+    """A run that failed for a reason that would come again is refused with that reason."""
+    failed = path / "FAILED"
+    if failed.exists():
+        told = read_json(failed)
+        if told["error"] == RunFailedError.__name__:
+            raise DataError(f"{path} failed at step {told['step']}: {told['reason']}; it would again. Remove {failed} to try all the same")

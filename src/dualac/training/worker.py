@@ -1,6 +1,6 @@
 """One process, pinned to its cores, that takes one run or one pack of seeds to its end. It speaks JSON lines to whoever started it.
 
-    python -m dualac.training.worker --threads 1 RUN_DIRECTORY...
+python -m dualac.training.worker --threads 1 RUN_DIRECTORY...
 """
 
 import argparse
@@ -28,6 +28,7 @@ def main() -> int:
         speech.write(json.dumps(message) + "\n")
 
     machine.die_with_parent()
+    sys.path.insert(0, os.getcwd())  # a user's own `module:Id` stands in the directory the command was typed in
     try:
         machine.pin(words.threads)
         from dualac.training.loop import train  # JAX counts its cores when it is imported: after pinning

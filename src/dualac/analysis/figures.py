@@ -1,0 +1,69 @@
+"""Pictures of runs, by matplotlib, without a screen."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from dualac.analysis.runs import evaluation_curve, training_series
+
+INSIDE = {  # the risk story of a dual actor-critic, a panel each
+    "KL per action dimension": ("train/kl", "train/kl_median"),
+    "optimism": ("train/optimism",),
+    "KL weight": ("train/kl_weight",),
+    "temperature": ("train/ent_coef",),
+}
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito: told apart by colour-blind readers
+STYLE = {"axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.3, "font.size": 10, "svg.hashsalt": "dualac"}
+
+
+def learning_curve(groups: Mapping[str, list[Path]], title: str, out: Path, random_score: float | None = None) -> Path:
+    """Return against steps: each seed a thin line, each group's mean a thick one. The number of seeds stands in the legend."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(7, 4.2), layout="constrained")
+        axes = figure.subplots()
+        for colour, (name, runs) in zip(COLOURS, groups.items(), strict=False):
+            curves = [evaluation_curve(run) for run in runs]
+            for curve in curves:
+                axes.plot(curve.steps, curve.returns, color=colour, linewidth=0.8, alpha=0.5)
+            common = sorted(set.intersection(*(set(curve.steps.tolist()) for curve in curves)))
+            mean = np.mean([curve.returns[np.isin(curve.steps, common)] for curve in curves], axis=0)
+            axes.plot(common, mean, color=colour, linewidth=2.2, label=f"{name} ({len(runs)} seed{'s' * (len(runs) > 1)})")
+        if random_score is not None:
+            axes.axhline(random_score, color="#777777", linewidth=1, linestyle="--", label="random policy")
+        _finish(axes, title, "return of the evaluated policy")
+        axes.legend(frameon=False)
+        return _save(figure, out)
+
+
+def inside(runs: list[Path], title: str, targets: Mapping[str, float], out: Path) -> Path:
+    """How the duals of a dual actor-critic move: KL (mean and median), optimism, KL weight, temperature; a thin line a seed."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(10, 5.6), layout="constrained")
+        for axes, (panel, names) in zip(figure.subplots(2, 2).flat, INSIDE.items(), strict=True):
+            for colour, name in zip(COLOURS, names, strict=False):
+                for number, run in enumerate(runs):
+                    series = training_series(run, name)
+                    axes.plot(series.steps, series.returns, color=colour, linewidth=1, label=name if number == 0 and len(names) > 1 else None)
+            if panel in targets:
+                axes.axhline(targets[panel], color="#777777", linestyle="--", linewidth=1, label="target")
+            _finish(axes, panel, "")
+            if len(names) > 1 or panel in targets:
+                axes.legend(frameon=False, fontsize=8)
+        figure.suptitle(title)
+        return _save(figure, out)
+
+
+def _finish(axes: Axes, title: str, label: str) -> None:
+    axes.set_title(title, loc="left")
+    axes.set_xlabel("environment steps")
+    axes.set_ylabel(label)
+
+
+def _save(figure: Figure, out: Path) -> Path:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(out, dpi=150, metadata={"Date": None} if out.suffix == ".svg" else None)
+    return out

@@ -1,0 +1,91 @@
+"""The library as Python sees it: `train`, `load_policy`, `make_env`, `make_agent`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from rich.console import Console
+
+from dualac import envs
+from dualac.agents.actor_critic import Algorithm
+from dualac.agents.actor_critic import make_agent as _agent
+from dualac.agents.algorithms import ALGORITHMS
+from dualac.display import Display
+from dualac.envs import Protocol
+from dualac.errors import UsageError, nearest
+from dualac.training.loop import train as _train
+from dualac.training.policy import LoadedPolicy, load_policy
+from dualac.training.run import Run, prepare
+from dualac.types import Agent, Spec
+
+__all__ = ["FinishedRun", "LoadedPolicy", "load_policy", "make_agent", "make_env", "train"]
+
+make_env = envs.make
+
+
+@final
+@dataclass(frozen=True)
+class FinishedRun:
+    """A run that reached its last step, and where it is."""
+
+    run: Run
+    path: Path
+
+    @property
+    def score(self) -> float:
+        """Mean return of the last evaluation."""
+        from dualac.analysis.runs import evaluation_curve
+
+        return float(evaluation_curve(self.path).returns[-1])
+
+
+def find_algorithm(name: str) -> Algorithm:
+    if name not in ALGORITHMS:
+        raise UsageError(f"no algorithm is called {name!r}{nearest(name, list(ALGORITHMS))}; dualac list algorithms shows them")
+    return ALGORITHMS[name]
+
+
+def make_agent(algorithm: str | Algorithm, obs_dim: int, action_dim: int) -> Agent:
+    """The pure functions init, update, explore, exploit and hear of a row, for a task of these sizes."""
+    if obs_dim < 1 or action_dim < 1:
+        raise UsageError(f"a task has at least one observation and one action, not {obs_dim} and {action_dim}")
+    return _agent(find_algorithm(algorithm) if isinstance(algorithm, str) else algorithm, Spec(obs_dim, action_dim))
+
+
+def train(
+    algorithm: str | Algorithm,
+    task: str,
+    *,
+    name: str | None = None,
+    seed: int = Run.seed,
+    steps: int = Run.steps,
+    warmup: int = Run.warmup,
+    replay_ratio: int = Run.replay_ratio,
+    batch_size: int = Run.batch_size,
+    capacity: int = Run.capacity,
+    resets: tuple[int, ...] = Run.resets,
+    reset_every: int = Run.reset_every,
+    reset_same_init: bool = Run.reset_same_init,
+    eval_every: int = Run.eval_every,
+    eval_episodes: int = Run.eval_episodes,
+    log_every: int = Run.log_every,
+    checkpoint_every: int = Run.checkpoint_every,
+    protocol: Protocol = Run.protocol,
+    out: str | Path = "runs/default",
+    quiet: bool = False,
+) -> FinishedRun:
+    """Train one seed in this process, or continue it if `out` already holds this very run.
+
+    `algorithm` is a row of the table by name, or a row of your own (then give it a `name`). The bits depend on how many cores this process may use;
+    the command line confines each seed to one. SIGINT and SIGTERM write a checkpoint and raise `Interrupted`.
+    """
+    row = find_algorithm(algorithm) if isinstance(algorithm, str) else algorithm
+    label = name or (algorithm if isinstance(algorithm, str) else "custom")
+    run = Run(
+        label, row, envs.canonical(task), seed, steps, warmup, replay_ratio, batch_size, capacity, resets, reset_every, reset_same_init,
+        eval_every, eval_episodes, log_every, checkpoint_every, protocol,
+    )  # fmt: skip
+    path = prepare(run, Path(out))
+    with Display(Console(), getattr(row.explorer, "target_kl", None), quiet=quiet) as display:
+        _train([path], display)
+    return FinishedRun(run, path)

@@ -1,0 +1,375 @@
+"""The only place that parses words."""
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+from rich.console import Console
+from rich.table import Table
+
+from dualac import spelling
+from dualac.errors import DualacError, UsageError, nearest
+
+console = Console(highlight=False)
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with its complaints as one-line errors."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; {self.prog} --help shows what it takes")
+
+    def parse(self, words: list[str]) -> argparse.Namespace:
+        """All words or an error that suggests the option that was meant."""
+        known, unknown = self.parse_known_args(words)
+        if unknown:
+            options = [option for action in self._actions for option in action.option_strings]
+            word = unknown[0].split("=")[0]
+            raise UsageError(f"{self.prog} has no option {word!r}{nearest(word, options)}; {self.prog} --help shows them")
+        return known
+
+
+def main(words: list[str] | None = None) -> None:
+    """The `dualac` command. Every error is one line; its code is the exit code."""
+    sys.path.insert(0, os.getcwd())  # where a user's own `module:Id` stands
+    try:
+        code = run(sys.argv[1:] if words is None else words)
+        sys.stdout.flush()
+    except DualacError as error:
+        print(f"dualac: {one_line(str(error))}", file=sys.stderr)
+        code = error.code
+    except KeyboardInterrupt:
+        code = 130
+    except BrokenPipeError:  # `dualac ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code)
+
+
+def run(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help"):
+        print_help()
+        return 0
+    if words[0] == "--version":
+        from importlib.metadata import version
+
+        print(version("dualac"))
+        return 0
+    if words[0] not in COMMANDS:
+        raise UsageError(f"no command is called {words[0]!r}{nearest(words[0], list(COMMANDS))}; dualac --help lists them")
+    return COMMANDS[words[0]](words[1:])
+
+
+def print_help() -> None:
+    print("dualac: risk-aware actor-critics; one algorithm, many attitudes to risk\n")
+    for name, command in COMMANDS.items():
+        print(f"  dualac {name:<10} {(command.__doc__ or '').splitlines()[0]}")
+    print("\n  dualac COMMAND --help tells more; start with: dualac train dac dmc/cartpole-swingup --steps 20k --warmup 2k")
+
+
+def train(words: list[str]) -> int:
+    """train an algorithm on a task: dualac train dac dmc/cheetah-run --seeds 2 --steps 200k"""
+    from dualac import envs
+    from dualac.api import find_algorithm
+    from dualac.training.run import Run, prepare
+
+    named = [word for word in words if not word.startswith("-")]
+    if not named and not {"-h", "--help"} & set(words):
+        raise UsageError("train what? dualac train ALGORITHM TASK, for example: dualac train dac dmc/cheetah-run")
+    name = next((word for word in named if word in known_algorithms()), named[0] if named else "dac")
+    template = Run(name, find_algorithm(name), "")
+    parser = Parser(prog=f"dualac train {name}", formatter_class=argparse.ArgumentDefaultsHelpFormatter, allow_abbrev=False)
+    parser.add_argument("algorithm", help="a row of `dualac list algorithms`")
+    parser.add_argument("task", help="dmc/cheetah-run, gym/HalfCheetah-v5, module:Id; `dualac list tasks` shows them")
+    seeds = parser.add_mutually_exclusive_group()
+    seeds.add_argument("--seed", metavar="S", help="one seed", default=argparse.SUPPRESS)
+    seeds.add_argument("--seeds", metavar="N", help="seeds 0 to N-1; also 3-5 and 0,2,7", default=argparse.SUPPRESS)
+    parser.add_argument("--out", metavar="DIR", type=Path, default=Path("runs/default"), help="where the runs go")
+    parser.add_argument("--threads", metavar="N", type=int, default=1, help="cores for each seed; part of what decides its bits")
+    parser.add_argument(
+        "--pack", action=argparse.BooleanOptionalAction, help="all seeds in one vmapped program (default: on an accelerator)", default=None
+    )
+    add_launch_options(parser)
+    settable = options_of(parser, template, "the run", ("name", "algorithm", "task", "seed", "pack"))  # these are not set by an option of their own
+    settable += options_of(parser, template.algorithm, f"the algorithm: {name}", (), "algorithm.")
+    asked = parser.parse(words)
+
+    task = envs.canonical(asked.task)
+    given = {option.path: parse_option(option, getattr(asked, option.path)) for option in settable if getattr(asked, option.path) is not None}
+    overridden = spelling.replaced(template, {"task": task, **given})
+    chosen = parse_seeds(asked)
+    packed = accelerated() if asked.pack is None else asked.pack
+    together = tuple(chosen) if packed and len(chosen) > 1 else ()
+    runs = [dataclasses.replace(overridden, seed=seed, pack=together) for seed in chosen]
+    announce(runs, asked.threads)
+    paths = [prepare(run, asked.out) for run in runs]
+    return carry_out([paths] if together else [[path] for path in paths], asked)
+
+
+def resume(words: list[str]) -> int:
+    """continue stopped runs to the bit: dualac resume RUN"""
+    from dualac.training.run import find, load
+
+    parser = Parser(prog="dualac resume")
+    parser.add_argument("paths", nargs="+", type=Path, metavar="RUN", help="a run, or a directory with runs below it")
+    add_launch_options(parser)
+    asked = parser.parse(words)
+    found = list(dict.fromkeys(path for given in asked.paths for path in find(given)))
+    packs: dict[Any, list[Path]] = {}
+    for path in found:
+        loaded = load(path)
+        packs.setdefault((path.parent, loaded.pack) if loaded.pack else path, []).append(path)
+    for (_, pack), paths in ((key, paths) for key, paths in packs.items() if isinstance(key, tuple)):
+        home = paths[0].parent
+        packs[home, pack] = [home / f"seed{seed}" for seed in pack]  # a pack is one program: all its seeds or none
+    return carry_out(list(packs.values()), asked)
+
+
+def evaluate(words: list[str]) -> int:
+    """play a trained policy and score it: dualac evaluate RUN"""
+    from dualac import envs
+    from dualac.training.evaluate import evaluate as play_all
+    from dualac.training.evaluate import summary
+    from dualac.training.member import BASELINE, episode_seed
+    from dualac.training.policy import load_policy
+
+    parser = Parser(prog="dualac evaluate")
+    parser.add_argument("path", type=Path, metavar="RUN")
+    parser.add_argument("--episodes", type=int, default=10, help="how many (10)")
+    parser.add_argument("--seed", type=int, default=0, help="decides the episodes (0)")
+    parser.add_argument("--step", type=spelling.count, help="the checkpoint of this step (the newest)")
+    parser.add_argument("--json", action="store_true", help="one object, with a row an episode")
+    asked = parser.parse(words)
+    if not 1 <= asked.episodes <= 100_000 or asked.seed < 0:
+        raise UsageError(f"--episodes must be at least 1 and --seed at least 0, not {asked.episodes} and {asked.seed}")
+    policy = load_policy(asked.path, asked.step)
+    env = envs.make(policy.run.task, protocol=policy.run.protocol)
+    seeds = [episode_seed(asked.seed, BASELINE, episode) for episode in range(asked.episodes)]
+    rows = play_all(env, policy, seeds)
+    random = random_rows(env, seeds)
+    if asked.json:
+        print(
+            json.dumps(
+                {
+                    "task": policy.run.task,
+                    "step": policy.step,
+                    **summary(rows),
+                    "random/mean_reward": summary(random)["eval/mean_reward"],
+                    "episodes": rows,
+                }
+            )
+        )
+        return 0
+    table = Table(box=None, title=f"{policy.run.name} on {policy.run.task}, step {policy.step}, {asked.episodes} episodes", title_justify="left")
+    for title in ("", "mean", "std", "min", "max"):
+        table.add_column(title, justify="right")
+    for name, played in (("learned", rows), ("random", random)):
+        returns = [row["return"] for row in played]
+        means = summary(played)
+        table.add_row(name, *(f"{value:.1f}" for value in (means["eval/mean_reward"], means["eval/std_reward"], min(returns), max(returns))))
+    console.print(table)
+    if "eval/success_rate" in summary(rows):
+        console.print(f"success {summary(rows)['eval/success_rate']:.0%}")
+    return 0
+
+
+def play(words: list[str]) -> int:
+    """film a trained policy: dualac play RUN --video out.mp4"""
+    from dualac.video import film
+
+    parser = Parser(prog="dualac play")
+    parser.add_argument("path", type=Path, metavar="RUN")
+    parser.add_argument("--video", type=Path, help="where the film goes (RUN/play.mp4)")
+    parser.add_argument("--seed", type=int, default=0, help="decides the episode (0)")
+    parser.add_argument("--step", type=spelling.count, help="the checkpoint of this step (the newest)")
+    asked = parser.parse(words)
+    out = asked.video or asked.path / "play.mp4"
+    score = film(asked.path, out, asked.seed, asked.step)
+    console.print(f"return {score:.1f}; {out}", soft_wrap=True)
+    return 0
+
+
+def show_list(words: list[str]) -> int:
+    """show what there is: dualac list algorithms | tasks"""
+    from dualac import envs
+
+    parser = Parser(prog="dualac list")
+    parser.add_argument("what", choices=("algorithms", "tasks"))
+    asked = parser.parse(words)
+    if asked.what == "tasks":
+        for task in envs.all_tasks():
+            print(task)
+        print(envs.NOT_LISTED, file=sys.stderr)
+        return 0
+    from dualac.agents.algorithms import ALGORITHMS
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("", "pessimism", "policy", "explorer", "critic"):
+        table.add_column(title)
+    for name, row in ALGORITHMS.items():
+        table.add_row(name, *(spelling.to_python(part) for part in (row.pessimism, row.policy, row.explorer, row.critic)))
+    console.print(table)
+    return 0
+
+
+def doctor(words: list[str]) -> int:
+    """tell whether training works on this machine, and what is missing"""
+    from dualac.doctor import examine
+
+    Parser(prog="dualac doctor").parse(words)
+    return examine(console)
+
+
+COMMANDS = {"train": train, "resume": resume, "evaluate": evaluate, "play": play, "list": show_list, "doctor": doctor}
+
+
+def known_algorithms() -> list[str]:
+    from dualac.agents.algorithms import ALGORITHMS
+
+    return list(ALGORITHMS)
+
+
+def add_launch_options(parser: Parser) -> None:
+    parser.add_argument("--tensorboard", action="store_true", help="write TensorBoard files beside the rows")
+    parser.add_argument("--allow-inexact", action="store_true", help="resume although the bits will differ: other versions, other cores")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def options_of(parser: Parser, thing: Any, title: str, left_out: tuple[str, ...], prefix: str = "") -> list[spelling.Option]:
+    """An option for each value of a tree, its help from the tree: `explorer.target_kl` becomes --explorer.target-kl."""
+    group = parser.add_argument_group(title)
+    found = [option for option in spelling.options(thing) if option.path.split(".")[0] not in left_out]
+    for option in found:
+        now = spelling.to_python(option.value).replace("%", "%%")
+        group.add_argument(
+            "--" + option.path.replace("_", "-"), dest=prefix + option.path, metavar="X", help=f"{option.help} (now {now})", default=None
+        )
+    return [option._replace(path=prefix + option.path) for option in found]
+
+
+def parse_option(option: spelling.Option, text: str) -> Any:
+    try:
+        return spelling.parse(option.hint, text)
+    except UsageError as error:
+        raise UsageError(f"--{option.path.removeprefix('algorithm.').replace('_', '-')} {text}: {error}") from None
+
+
+def parse_seeds(asked: argparse.Namespace) -> list[int]:
+    if hasattr(asked, "seed"):
+        return [spelling.count(asked.seed)]
+    text = getattr(asked, "seeds", None)
+    if text is None:
+        return [0]
+    first, dash, last = text.partition("-")
+    if "," in text:
+        seeds = [spelling.count(word) for word in text.split(",")]
+    else:
+        seeds = list(range(spelling.count(first), spelling.count(last) + 1)) if dash and first else list(range(spelling.count(text)))
+    if not seeds or len(set(seeds)) != len(seeds) or len(seeds) > 10_000:
+        raise UsageError(f"--seeds {text}: give a number of seeds (2), a range (3-5) or a list without repeats (0,2,7)")
+    return seeds
+
+
+def accelerated() -> bool:
+    from dualac.training.machine import accelerator_installed
+
+    return accelerator_installed()
+
+
+def announce(runs: list[Any], threads: int) -> None:
+    """Say what will be done, having made sure that it can be: the task loads, the replays of all seeds that run at once fit."""
+    from dualac import envs
+    from dualac.training.machine import require_memory, usable_cores
+    from dualac.training.replay import replay_bytes
+    from dualac.types import Spec
+
+    cores = len(usable_cores())
+    if not 1 <= threads <= cores:
+        raise UsageError(f"--threads must be between 1 and {cores}, the cores this process may use, not {threads}")
+    run = runs[0]
+    env = envs.make(run.task, protocol=run.protocol)
+    spec = Spec(env.observation_space.shape[0], env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
+    env.close()
+    at_once = len(runs) if run.pack else min(len(runs), cores // threads)
+    each = replay_bytes(min(run.capacity, run.steps), spec)
+    require_memory(each * at_once, f"the replay of {at_once} seed{'s' * (at_once > 1)} at once, {min(run.capacity, run.steps)} transitions each,")
+    how = "one packed program" if run.pack else f"{at_once} process{'es' * (at_once > 1)} at a time, {threads} core{'s' * (threads > 1)} each"
+    seeds = ", ".join(str(run.seed) for run in runs)
+    console.print(
+        f"{run.name} on {run.task}: {spec.obs_dim} observations, {spec.action_dim} actions; {run.steps} steps, replay ratio {run.replay_ratio}; "
+        f"seed {seeds} ({how}); replay {each / 1e6:.0f} MB a seed",
+        soft_wrap=True,
+    )
+
+
+def carry_out(packs: list[list[Path]], asked: argparse.Namespace) -> int:
+    """Launch what is not finished, watch it, tell how it ended."""
+    from dualac.display import Display
+    from dualac.training.launch import Flags, launch
+    from dualac.training.run import load, require_resumable
+
+    for path in (path for pack in packs for path in pack):
+        require_resumable(path)
+    threads = getattr(asked, "threads", None)
+    target = getattr(load(packs[0][0]).algorithm.explorer, "target_kl", None)
+    with Display(console, target, quiet=asked.quiet) as display:
+        errors = launch([work_of(pack, threads) for pack in packs], display, Flags(asked.allow_inexact, asked.tensorboard))
+    for error in errors:
+        print(f"dualac: {one_line(str(error))}", file=sys.stderr)
+    if not errors:
+        conclude([path for pack in packs for path in pack])
+    return max((error.code for error in errors), default=0)
+
+
+def work_of(pack: list[Path], threads: int | None) -> Any:
+    """A run keeps the number of cores it was started with."""
+    from dualac.training.launch import Work
+    from dualac.training.run import read_json
+
+    machine = pack[0] / "machine.json"
+    if threads is None:
+        threads = read_json(machine)["fingerprint"]["cores"] if machine.exists() else 1
+    return Work(pack, threads)
+
+
+def conclude(paths: list[Path]) -> None:
+    """The learned policy's score beside a random one's, and where to look."""
+    from dualac import envs
+    from dualac.analysis.figures import learning_curve
+    from dualac.analysis.runs import evaluation_curve
+    from dualac.training.member import BASELINE, episode_seed
+    from dualac.training.run import load
+
+    first = load(paths[0])
+    env = envs.make(first.task, protocol=first.protocol)
+    random = random_rows(env, [episode_seed(0, BASELINE, episode) for episode in range(first.eval_episodes)])
+    baseline = sum(row["return"] for row in random) / len(random)
+    env.close()
+    for path in paths:
+        curve = evaluation_curve(path)
+        console.print(
+            f"seed {load(path).seed}: learned policy {curve.returns[-1]:.1f} at step {curve.steps[-1]}, random policy {baseline:.1f}; {path}",
+            soft_wrap=True,
+        )
+    same = {(load(path).name, load(path).task) for path in paths}
+    if len(same) == 1:
+        picture = learning_curve({first.name: paths}, first.task, paths[0].parent / "curve.png", baseline)
+        console.print(f"learning curve: {picture}", soft_wrap=True)
+
+
+def random_rows(env: Any, seeds: list[int]) -> list[dict[str, Any]]:
+    """Episodes of uniformly random actions, a function of their seeds."""
+    import numpy as np
+
+    from dualac.training.evaluate import evaluate as play_all
+
+    draw = np.random.default_rng(seeds)
+    return play_all(env, lambda obs: draw.uniform(-1.0, 1.0, env.action_space.shape).astype(np.float32), seeds)
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())

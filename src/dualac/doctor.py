@@ -1,0 +1,89 @@
+"""Whether training would work on this machine: what is installed against what was tested, what can draw, what is free; and a training of a few steps."""
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from dualac.errors import DualacError
+from dualac.training import machine
+
+# The versions of requirements.lock, with which every test passes; a test holds the two equal.
+TESTED = {
+    "jax": "0.10.2", "jaxlib": "0.10.2", "flax": "0.12.8", "optax": "0.2.8", "numpy": "2.4.6", "gymnasium": "1.2.3", "safetensors": "0.8.0",
+    "mujoco": "3.16.0", "dm_control": "1.0.49",
+}  # fmt: skip
+OPTIONAL = {"mujoco": "mujoco", "dm_control": "dmc"}
+DRAW = "import mujoco; m = mujoco.MjModel.from_xml_string('<mujoco><worldbody/></mujoco>'); mujoco.Renderer(m, 32, 32).render()"
+
+
+def examine(console: Console) -> int:
+    """Print what was found; 0 only if a training works."""
+    table = Table(box=None, pad_edge=False)
+    for title in ("", "found", "tested", ""):
+        table.add_column(title)
+    table.add_row("python", platform.python_version(), "3.11, 3.12", "ok" if sys.version_info[:2] in ((3, 11), (3, 12)) else "not tested")
+    for name, tested in TESTED.items():
+        found = _version(name)
+        advice = f"missing: pip install 'dualac[{OPTIONAL[name]}]'" if name in OPTIONAL else "missing"
+        table.add_row(name, found or "-", tested, "ok" if found == tested else advice if found is None else "differs from the tested version")
+    console.print(table)
+    cores = machine.usable_cores()
+    console.print(f"cores      {len(cores)} of {os.cpu_count()} usable; memory {machine.available_memory() / 1e9:.1f} GB free")
+    console.print(f"disk       {shutil.disk_usage(Path.cwd()).free / 1e9:.1f} GB free here")
+    console.print(f"cache      {os.environ.get('JAX_COMPILATION_CACHE_DIR', str(machine.compilation_cache()))}", soft_wrap=True)
+    backend = render_backend()
+    console.print(f"rendering  {backend or 'none: training works without; for films install EGL (libegl1) or OSMesa (libosmesa6)'}", soft_wrap=True)
+    trouble = smoke()
+    console.print(f"training   {trouble or 'works: 40 steps of dac trained, stopped and resumed to the same bits'}", soft_wrap=True)
+    return 0 if trouble is None else DualacError.code
+
+
+def render_backend() -> str | None:
+    """The first way of drawing that works, each tried in a process of its own: a failing driver may take the process with it."""
+    asked = os.environ.get("MUJOCO_GL")
+    for backend in [asked] if asked else ["egl", "osmesa", "glfw"]:
+        tried = subprocess.run([sys.executable, "-c", DRAW], env={**os.environ, "MUJOCO_GL": backend}, capture_output=True, check=False, timeout=60)
+        if tried.returncode == 0:
+            return backend
+    return None
+
+
+def smoke() -> str | None:
+    """A training of a few steps in a directory that is thrown away, stopped half-way and resumed; what is wrong, if anything."""
+    from dataclasses import replace
+
+    from dualac.agents.algorithms import ALGORITHMS
+    from dualac.agents.critics import Scalar
+    from dualac.agents.explorers import OptimisticActor
+    from dualac.agents.policies import Soft
+    from dualac.training.launch import Flags, Work, launch
+    from dualac.training.run import Run, prepare
+
+    small = replace(ALGORITHMS["dac"], policy=Soft((8,)), explorer=OptimisticActor(hidden=(8,)), critic=Scalar(hidden=(8,)))
+    task = "dmc/cartpole-swingup" if _version("dm_control") else "gym/Pendulum-v1"
+    run = Run("doctor", small, task, steps=40, warmup=10, batch_size=8, eval_every=1000, eval_episodes=1, checkpoint_every=1000)
+    ends = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, stops in (("straight", [40]), ("resumed", [20, 40])):
+            for stop in stops:
+                path = prepare(replace(run, steps=stop), Path(folder) / name)
+                errors = launch([Work([path])], lambda message: None, Flags())
+                if errors:
+                    return f"fails: {errors[0]}"
+            ends.append((path / "checkpoints" / "40" / "state.safetensors").read_bytes())
+    return None if ends[0] == ends[1] else "is not exact here: a stopped and resumed run ends with other bits than a straight one"
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,47 @@
+"""A trained policy as a function of NumPy observations."""
+
+from pathlib import Path
+from typing import final
+
+import jax
+import numpy as np
+
+from dualac.agents.actor_critic import make_agent
+from dualac.errors import DataError, UsageError
+from dualac.training.checkpoint import Checkpoints
+from dualac.training.loop import rebuilt
+from dualac.training.member import EPISODE
+from dualac.training.run import Run, load
+from dualac.types import Spec
+
+
+@final
+class LoadedPolicy:
+    """The deterministic policy of a run (for DAC the pessimist): observations of shape (obs,) or (batch, obs) to actions in [-1, 1].
+
+    Actions are for `dualac.make_env(policy.run.task)`, which scales them to the task's own range.
+    """
+
+    def __init__(self, path: Path, step: int | None = None) -> None:
+        self.run: Run = load(path)
+        snapshot = Checkpoints(path, self.run.identity()).peek(step)
+        self.step = snapshot.step
+        self.spec = Spec(snapshot.arrays[EPISODE + "obs"].shape[0], snapshot.arrays[EPISODE + "actions"].shape[1])
+        agent = make_agent(self.run.algorithm, self.spec)
+        template = {"agent": jax.eval_shape(agent.init, jax.random.key(0))}
+        learned = {name: array for name, array in snapshot.arrays.items() if name.startswith("agent.")}
+        self._state = jax.device_put(rebuilt(template, learned)["agent"])
+        self._exploit = jax.jit(lambda state, obs: agent.exploit(state, (), obs)[0])
+
+    def __call__(self, obs: np.ndarray) -> np.ndarray:
+        given = np.asarray(obs, np.float32)
+        if given.ndim not in (1, 2) or given.shape[-1] != self.spec.obs_dim:
+            raise UsageError(f"this policy takes observations of shape ({self.spec.obs_dim},) or (batch, {self.spec.obs_dim}), not {given.shape}")
+        if not np.isfinite(given).all():
+            raise DataError("the observation holds NaN or infinity")
+        return np.asarray(self._exploit(self._state, given))
+
+
+def load_policy(path: str | Path, step: int | None = None) -> LoadedPolicy:
+    """The policy of a run's newest checkpoint, or of the one at `step`."""
+    return LoadedPolicy(Path(path), step)

@@ -1,0 +1,43 @@
+"""What holds for every test: JAX on the CPU that refuses silent broadcasting, no screen, no network, the same examples each time.
+
+All of it is environment, set before anything imports jax, so that the processes which tests start inherit it.
+"""
+
+import os
+import socket
+import sys
+
+import hypothesis
+import pytest
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
+os.environ["MPLBACKEND"] = "agg"
+os.environ.pop("MUJOCO_GL", None)  # a test that draws asks for it itself
+
+hypothesis.settings.register_profile("dualac", derandomize=True, deadline=None, database=None)
+hypothesis.settings.load_profile("dualac")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let all workers, and the next session, share what XLA compiled."""
+    if "jax" in sys.modules:
+        raise pytest.UsageError("jax was imported before tests/conftest.py could configure it: disable the plugin that did so with -p no:NAME")
+    if config.pluginmanager.hasplugin("cacheprovider") and config.cache is not None:
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_network():
+    """Refuse connections that leave this machine: nothing here may need one."""
+    connect = socket.socket.connect
+
+    def connect_locally(self: socket.socket, address):
+        if self.family != socket.AF_UNIX and address[0] not in ("127.0.0.1", "::1", "localhost"):
+            raise OSError(f"a test tried to connect to {address}: tests have no network")
+        return connect(self, address)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", connect_locally)
+        yield
