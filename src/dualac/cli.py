@@ -326,14 +326,13 @@ def carry_out(packs: list[list[Path]], asked: argparse.Namespace) -> int:
 
 
 def work_of(pack: list[Path], threads: int | None) -> Any:
-    """A run keeps the number of cores it was started with."""
+    """A run that is resumed keeps the number of cores it was started with."""
     from dualac.training.launch import Work
     from dualac.training.run import read_json
 
-    machine = pack[0] / "machine.json"
-    if threads is None:
-        threads = read_json(machine)["fingerprint"]["cores"] if machine.exists() else 1
-    return Work(pack, threads)
+    started = pack[0] / "machine.json"
+    before = read_json(started)["fingerprint"]["cores"] if started.exists() else 1
+    return Work(pack, before if threads is None else threads)
 
 
 def conclude(paths: list[Path]) -> None:

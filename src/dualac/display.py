@@ -90,8 +90,8 @@ class Display:
             if column.metric in row["metrics"]:
                 target = f"/{self._target:g}" if column.metric == "train/kl" and self._target else ""
                 numbers.append(f"{column.title} {column.form.format(row['metrics'][column.metric])}{target}")
-        head = f"seed {row['seed']}  {row['kind']:<9}  step {short(row['step'])}/{short(row['steps'])}  {row['fps']:.0f} steps/s  left {duration(row['eta'])}"
-        return "  ".join([head, *numbers])
+        step = f"step {short(row['step'])}/{short(row['steps'])}"
+        return "  ".join([f"seed {row['seed']}", f"{row['kind']:<9}", step, f"{row['fps']:.0f} steps/s", f"left {duration(row['eta'])}", *numbers])
 
 
 def short(number: int) -> str:

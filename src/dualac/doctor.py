@@ -1,4 +1,4 @@
-"""Whether training would work on this machine: what is installed against what was tested, what can draw, what is free; and a training of a few steps."""
+"""Whether training would work on this machine: what is installed against what was tested, what can draw, what is free; and a very short training."""
 
 import importlib.metadata
 import os
@@ -72,13 +72,13 @@ def smoke() -> str | None:
     run = Run("doctor", small, task, steps=40, warmup=10, batch_size=8, eval_every=1000, eval_episodes=1, checkpoint_every=1000)
     ends = []
     with tempfile.TemporaryDirectory() as folder:
-        for name, stops in (("straight", [40]), ("resumed", [20, 40])):
-            for stop in stops:
-                path = prepare(replace(run, steps=stop), Path(folder) / name)
-                errors = launch([Work([path])], lambda message: None, Flags())
-                if errors:
-                    return f"fails: {errors[0]}"
-            ends.append((path / "checkpoints" / "40" / "state.safetensors").read_bytes())
+        for name, stop in (("straight", 40), ("resumed", 20), ("resumed", 40)):
+            path = prepare(replace(run, steps=stop), Path(folder) / name)
+            errors = launch([Work([path])], lambda message: None, Flags())
+            if errors:
+                return f"fails: {errors[0]}"
+            if stop == run.steps:
+                ends.append((path / "checkpoints" / str(stop) / "state.safetensors").read_bytes())
     return None if ends[0] == ends[1] else "is not exact here: a stopped and resumed run ends with other bits than a straight one"
 
 

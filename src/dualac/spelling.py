@@ -38,7 +38,7 @@ def to_json(thing: Any) -> Any:
 def from_json(hint: Any, data: Any) -> Any:
     """What `to_json` wrote, checked against the type it is to have. A field that is missing or unknown is refused: it is from another version."""
     if isinstance(data, dict):
-        kinds = {kind.__name__: kind for kind in _members(hint) if dataclasses.is_dataclass(kind)}
+        kinds = _parts(hint)
         name = data.get(PART)
         if name not in kinds:
             raise DataError(f"{name!r} is not one of {', '.join(kinds) or 'the parts known here'}")
@@ -77,7 +77,10 @@ def options(thing: Any, prefix: str = "") -> Iterator[Option]:
 
 
 def replaced(thing: Any, changes: dict[str, Any]) -> Any:
-    """The tree with other values at these paths, all at once, so that only the whole is judged. A part put in place is then changed by the paths below it."""
+    """The tree with other values at these paths, all at once, so that only the whole is judged.
+
+    A part that is itself replaced is then changed by the paths below it.
+    """
     new = {path: value for path, value in changes.items() if "." not in path}
     below: dict[str, dict[str, Any]] = {}
     for path, value in changes.items():
@@ -95,9 +98,8 @@ def replaced(thing: Any, changes: dict[str, Any]) -> Any:
 def parse(hint: Any, text: str) -> Any:
     """A word of the command line as a value of this type."""
     members = _members(hint)
-    parts = {kind.__name__: kind for kind in members if dataclasses.is_dataclass(kind)}
-    if parts:
-        return _parse_part(parts, text)
+    if _parts(hint):
+        return _parse_part(_parts(hint), text)
     if types.NoneType in members and text.lower() == "none":
         return None
     kind = next(member for member in members if member is not types.NoneType)
@@ -150,6 +152,11 @@ def difference(ours: Any, theirs: Any, prefix: str = "") -> list[str]:
 
 def _members(hint: Any) -> tuple[Any, ...]:
     return typing.get_args(hint) if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union else (hint,)
+
+
+def _parts(hint: Any) -> dict[str, type]:
+    """The dataclasses that may stand where this type does."""
+    return {kind.__name__: kind for kind in _members(hint) if isinstance(kind, type) and dataclasses.is_dataclass(kind)}
 
 
 def _parse_part(parts: dict[str, type], text: str) -> Any:

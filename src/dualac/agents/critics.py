@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from dualac.agents.networks import Critics
+from dualac.agents.networks import Critics, apply
 from dualac.agents.risk import certainty
 from dualac.agents.trained import Params, Trained, descend, polyak_average, trained
 from dualac.errors import UsageError
@@ -52,7 +52,7 @@ class Scalar:
         return CriticState(trained(params, self.lr), copy)
 
     def values(self, params: Params, obs: Array, action: Array) -> Float[Array, "critics *batch atoms"]:
-        return self._network().apply(params, obs, action)  # pyright: ignore[reportReturnType]
+        return apply(self._network(), params, obs, action)
 
     def upper(self, zs: Float[Array, "critics batch atoms"], optimism: Float[Array, ""]) -> Float[Array, "batch"]:
         """What an optimist sees."""

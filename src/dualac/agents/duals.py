@@ -1,7 +1,7 @@
 """Scalars that hold a statistic at its target: the temperature alpha, the optimism beta_o, the KL weight tau.
 
-Each is positive (above a floor) and descends `value * slack`: a positive slack lowers it, a negative one raises it. `Held` instead of `Learnt` is the paper's
-"no adjustment" ablation.
+Each is positive (above a floor) and descends `value * slack`: a positive slack lowers it, a negative one raises it.
+`Held` instead of `Learnt` is the paper's "no adjustment" ablation.
 """
 
 import math

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.duals import Dual, DualState, Learnt
-from dualac.agents.networks import GaussianActor, Perturbation, action_dim
+from dualac.agents.networks import GaussianActor, Perturbation, action_dim, apply
 from dualac.agents.trained import Params, Trained, descend, frozen, trained
 from dualac.errors import UsageError
 from dualac.types import Key, Metrics, Spec
@@ -54,9 +54,9 @@ class OptimistState(NamedTuple):
 class OptimisticActor:
     """DAC's second actor, which explores: loss = -E[Q_mu + beta_o Q_sigma] + tau E[KL(o || p)].
 
-    It is a perturbation of the pessimist p: mean mu_p + shift(s), standard deviation sigma_p * mult(s), and acts with `std_multiplier` times that deviation.
+    It is a perturbation of the pessimist p: mean mu_p + shift(s), standard deviation sigma_p * mult(s); it acts with `std_multiplier` times that.
     The KL is taken before that widening: the optimist answers for its own deviation, not for the constant it is given.
-    Two duals hold the KL per action dimension at `target_kl`. While it is above, optimism beta_o falls and the KL weight tau rises; below, the reverse.
+    Two duals hold the KL per action dimension at `target_kl`. Above it, optimism beta_o falls and the KL weight tau rises; below, the reverse.
 
     """
 
@@ -139,9 +139,9 @@ class OptimisticActor:
     def _own(self, params: Params, pessimist: TanhNormal, obs: Array) -> TanhNormal:
         """The optimist before widening."""
         if self.form == "independent":
-            mean, log_std = GaussianActor(self.hidden, action_dim(params)).apply(params, obs)  # pyright: ignore[reportGeneralTypeIssues]
+            mean, log_std = apply(GaussianActor(self.hidden, action_dim(params)), params, obs)
             return TanhNormal(mean, log_std)
-        shift, log_multiplier = self._perturbation(action_dim(params)).apply(params, obs, pessimist.mean)  # pyright: ignore[reportGeneralTypeIssues]
+        shift, log_multiplier = apply(self._perturbation(action_dim(params)), params, obs, pessimist.mean)
         return TanhNormal(pessimist.mean + shift, pessimist.log_std + log_multiplier)
 
     def _perturbation(self, actions: int) -> Perturbation:

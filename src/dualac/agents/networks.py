@@ -1,10 +1,11 @@
 """The networks, and the only file that knows flax.
 
-Kernels are orthogonal with gain sqrt(2), the critic's output included; biases start at zero (algorithms of the SAC lineage; SR-SAC's choice, which the paper's code inherits).
+Kernels are orthogonal with gain sqrt(2), the critic's output included; biases start at zero: SR-SAC's choice, which the paper's code inherits.
 """
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -48,7 +49,7 @@ class GaussianActor(nn.Module):
 
 
 class Perturbation(nn.Module):
-    """How an optimist departs from a pessimist: shift(s, mu_p) and log multiplier = tanh u(s, mu_p), both without bias, so that both start near zero."""
+    """How an optimist departs from a pessimist: shift(s, mu_p) and log multiplier tanh u(s, mu_p); no biases, so that both start near zero."""
 
     hidden: Sequence[int]
     action_dim: int
@@ -83,6 +84,10 @@ class Critics(nn.Module):
 
 def bounded_log_std(raw: Array) -> Array:
     return -10.0 + 6.0 * (1.0 + jnp.tanh(raw))
+
+
+def apply(network: nn.Module, params: Any, *inputs: Array) -> Any:
+    return network.apply(params, *inputs)
 
 
 def action_dim(actor_params: dict) -> int:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.duals import Dual, DualState, Learnt
-from dualac.agents.networks import GaussianActor, action_dim
+from dualac.agents.networks import GaussianActor, action_dim, apply
 from dualac.agents.trained import Params, Trained, descend, trained
 from dualac.errors import UsageError
 from dualac.types import Key, Metrics, Spec
@@ -73,7 +73,7 @@ class Soft:
         return learnt, {"actor_loss": loss, "entropy": entropy, "ent_coef": alpha}
 
     def _distribution(self, params: Params, obs: Array) -> TanhNormal:
-        mean, log_std = GaussianActor(self.hidden, action_dim(params)).apply(params, obs)  # pyright: ignore[reportGeneralTypeIssues]
+        mean, log_std = apply(GaussianActor(self.hidden, action_dim(params)), params, obs)
         return TanhNormal(mean, log_std)
 
 

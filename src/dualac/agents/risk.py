@@ -4,7 +4,8 @@ The paper's thesis is that agents differ in the certainty equivalent they climb.
 
     certainty(q, beta) = mean_i q_i + beta * spread_i q_i
 
-with beta < 0 a pessimist, 0 indifferent to risk, > 0 an optimist. For two critics spread is |q_1 - q_2| / 2, so beta = -1 *is* the minimum and +1 the maximum.
+with beta < 0 a pessimist, 0 indifferent to risk, > 0 an optimist.
+For two critics spread is |q_1 - q_2| / 2, so beta = -1 *is* the minimum and +1 the maximum.
 """
 
 import math

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -16,8 +17,16 @@ INSIDE = {  # the risk story of a dual actor-critic, a panel each
     "KL weight": ("train/kl_weight",),
     "temperature": ("train/ent_coef",),
 }
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito: told apart by colour-blind readers
-STYLE = {"axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.3, "font.size": 10, "svg.hashsalt": "dualac"}
+# Okabe and Ito: told apart by colour-blind readers
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+STYLE: dict[Any, Any] = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "font.size": 10,
+    "svg.hashsalt": "dualac",
+}
 
 
 def learning_curve(groups: Mapping[str, list[Path]], title: str, out: Path, random_score: float | None = None) -> Path:

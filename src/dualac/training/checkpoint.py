@@ -92,8 +92,8 @@ class Checkpoints:
     def restore(self, replay: Replay, newest: int | None = None) -> tuple[Snapshot | None, list[str]]:
         """The newest checkpoint that is whole (at most `newest`), its transitions put into the replay; and a sentence for each that is damaged.
 
-        None if the run never got as far as its first checkpoint. If there are checkpoints and all are damaged, that is an error: a run is never silently
-        started from scratch.
+        None if the run never got as far as its first checkpoint. If there are checkpoints and all are damaged, that is an error:
+        a run is never silently started from scratch.
         """
         for leftover in self.path.glob(".*") if self.path.is_dir() else ():
             shutil.rmtree(leftover, ignore_errors=True)

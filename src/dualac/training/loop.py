@@ -1,4 +1,4 @@
-"""The loop: act, remember, learn, and now and then log, evaluate, checkpoint. A pack of seeds is one program, by the only vmap over seeds there is."""
+"""The loop: act, remember, learn, and now and then log, evaluate, checkpoint. A pack of seeds is one program: the only vmap over seeds is here."""
 
 import contextlib
 import signal
@@ -334,7 +334,7 @@ class _Pace:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Collects SIGINT and SIGTERM instead of dying of them; a second one is obeyed at once. Outside the main thread Python cannot, and nothing is collected."""
+    """Collects SIGINT and SIGTERM instead of dying of them; a second one is obeyed at once. Outside the main thread Python cannot do that."""
     asked: list[int] = []
 
     def note(number: int, frame: object) -> None:

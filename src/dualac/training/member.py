@@ -117,13 +117,13 @@ class Member:
         actions = np.array(self.actions, np.float32).reshape(len(self.actions), self.spec.action_dim)
         arrays = learned | {EPISODE + "actions": actions, EPISODE + "obs": np.asarray(self.obs, np.float32)}
         facts = {
-            "fingerprint": fingerprint, "positions": self.log.positions(), "episodes": self.episodes, "total": self.total, "succeeded": self.succeeded,
-            "recent": list(self.recent), "bad_steps": self.bad_steps, "bad_total": self.bad_total, "seconds": seconds,
+            "fingerprint": fingerprint, "positions": self.log.positions(), "episodes": self.episodes, "total": self.total,
+            "succeeded": self.succeeded, "recent": list(self.recent), "bad_steps": self.bad_steps, "bad_total": self.bad_total, "seconds": seconds,
         }  # fmt: skip
         self.checkpoints.save(Snapshot(step, arrays, facts), self.replay)
 
     def restore(self, snapshot: Snapshot) -> str | None:
-        """Stand where the snapshot was taken, in the middle of an episode: play its actions again from its seed. Says what went wrong if that ends elsewhere."""
+        """Stand where the snapshot was taken, in the middle of an episode: play its actions again from its seed. Says so if that ends elsewhere."""
         facts = snapshot.facts
         self.log.rewind(facts["positions"])
         self.episodes, self.bad_steps, self.bad_total = facts["episodes"], list(facts["bad_steps"]), facts["bad_total"]

@@ -92,7 +92,7 @@ class Run:
 
 
 def prepare(run: Run, out: Path) -> Path:
-    """The directory of this run, made if need be. A directory that holds another run is refused; one that holds this run, perhaps shorter, is continued."""
+    """The directory of this run, made if need be. One that holds another run is refused; one that holds this run, perhaps shorter, is continued."""
     path = run.directory(out)
     spec = path / "run.json"
     if spec.exists():

@@ -1,0 +1,128 @@
+"""Sizes, initialisers and independence of the networks."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dualac.agents.critics import Scalar
+from dualac.agents.explorers import OptimisticActor
+from dualac.agents.policies import Soft
+from dualac.types import Spec
+
+CHEETAH = Spec(obs_dim=17, action_dim=6)
+
+
+def numbers(params):
+    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params))
+
+
+def actor(part, spec=CHEETAH):
+    return jax.eval_shape(lambda key: part.init(key, spec), jax.random.key(0)).actor.params
+
+
+def critics(part, spec=CHEETAH):
+    return jax.eval_shape(lambda key: part.init(key, spec), jax.random.key(0)).online.params
+
+
+def optimist(part, spec=CHEETAH):
+    return jax.eval_shape(lambda key: part.init(key, spec, -0.2), jax.random.key(0)).actor.params
+
+
+def test_the_actor_has_the_paper_s_size():
+    assert numbers(actor(Soft())) == 73_484
+    assert numbers(actor(Soft(hidden=(256, 256, 256)))) == 139_276
+
+
+def test_the_critics_have_the_paper_s_size():
+    assert numbers(critics(Scalar(k=1))) == 72_193
+    assert numbers(critics(Scalar())) == 144_386
+
+
+def test_a_layer_norm_critic_has_the_paper_s_size():
+    assert numbers(critics(Scalar(k=1, layer_norm=True))) == 73_217
+    assert numbers(critics(Scalar(k=1, layer_norm=True, hidden=(256, 256, 256)))) == 139_521
+
+
+def test_the_perturbation_has_the_size_of_bias_free_heads_on_observation_and_mean():
+    assert numbers(optimist(OptimisticActor())) == 75_008
+
+
+def test_the_simple_form_has_no_multiplier_and_the_independent_is_a_whole_actor():
+    assert numbers(optimist(OptimisticActor(form="simple"))) == 75_008 - 256 * 6
+    assert numbers(optimist(OptimisticActor(form="independent"))) == 73_484
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """One wide hidden layer: the heads are those of the paper's networks, and only they are looked at."""
+    hidden, keys = (256,), jax.random.split(jax.random.key(0), 3)
+    build = jax.jit(
+        lambda: (
+            Soft(hidden).init(keys[0], CHEETAH).actor.params["params"],
+            OptimisticActor(hidden=hidden).init(keys[1], CHEETAH, -0.2).actor.params["params"],
+            Scalar(hidden=hidden).init(keys[2], CHEETAH).online.params["params"],
+        )
+    )
+    return build()
+
+
+def gram(kernel):
+    kernel = np.asarray(kernel, np.float64)
+    return kernel.T @ kernel
+
+
+def test_heads_are_orthogonal_with_their_gains(wide):
+    policy, explorer, critic = wide
+    np.testing.assert_allclose(gram(policy["mean"]["kernel"]), 2 * np.eye(6), atol=1e-5)
+    np.testing.assert_allclose(gram(policy["log_std"]["kernel"]), np.eye(6), atol=1e-5)
+    np.testing.assert_allclose(gram(explorer["shift"]["kernel"]), 1e-4 * np.eye(6), atol=1e-9)
+    np.testing.assert_allclose(gram(explorer["log_multiplier"]["kernel"]), 1e-4 * np.eye(6), atol=1e-9)
+    np.testing.assert_allclose(gram(critic["value_0"]["kernel"]), [[2]], atol=1e-5)
+
+
+def test_hidden_layers_are_orthogonal_with_gain_sqrt_two(wide):
+    policy, _, critic = wide
+    np.testing.assert_allclose(gram(policy["Trunk_0"]["Dense_0"]["kernel"].T), 2 * np.eye(17), atol=1e-5)
+    np.testing.assert_allclose(gram(critic["critic_0"]["Dense_0"]["kernel"].T), 2 * np.eye(23), atol=1e-5)
+
+
+def test_biases_start_at_zero_and_the_perturbation_s_heads_have_none(wide):
+    paths = [(jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(wide)]
+    assert all(not np.asarray(leaf).any() for path, leaf in paths if "bias" in path)
+    assert set(wide[1]["shift"]) == set(wide[1]["log_multiplier"]) == {"kernel"}
+
+
+def test_critics_start_different(wide):
+    assert not np.array_equal(wide[2]["value_0"]["kernel"], wide[2]["value_1"]["kernel"])
+    assert not np.array_equal(wide[2]["critic_0"]["Dense_0"]["kernel"], wide[2]["critic_1"]["Dense_0"]["kernel"])
+
+
+def test_an_untrained_head_at_the_origin_is_narrow():
+    part = Soft((8,))
+    state = jax.jit(lambda: part.init(jax.random.key(0), CHEETAH))()
+    policy = part.distribution(state, jnp.zeros(17))
+    np.testing.assert_array_equal(policy.mean, np.zeros(6))
+    np.testing.assert_array_equal(policy.log_std, np.full(6, -4.0))
+    assert float(policy.log_std[0]) + 0.5 * math.log(2 * math.pi * math.e) == pytest.approx(-2.58106147, abs=1e-8)
+
+
+def test_a_critic_does_not_see_the_parameters_of_another():
+    part = Scalar(hidden=(8,))
+    state = jax.jit(lambda: part.init(jax.random.key(0), Spec(3, 2)))()
+    jacobian = jax.jacrev(lambda params: part.values(params, jnp.ones((1, 3)), jnp.ones((1, 2)))[:, 0, 0])(state.online.params)["params"]
+    for of in ("critic", "value"):
+        assert all(not np.asarray(leaf)[1].any() and np.asarray(leaf)[0].any() for leaf in jax.tree.leaves(jacobian[f"{of}_0"]) if leaf.size > 2)
+        assert all(not np.asarray(leaf)[0].any() and np.asarray(leaf)[1].any() for leaf in jax.tree.leaves(jacobian[f"{of}_1"]) if leaf.size > 2)
+
+
+def test_layer_norm_makes_a_critic_blind_to_the_scale_of_its_first_layer():
+    for layer_norm, blind in ((True, True), (False, False)):
+        part = Scalar(k=1, hidden=(8,), layer_norm=layer_norm)
+        params = jax.jit(lambda part=part: part.init(jax.random.key(0), Spec(3, 2)))().online.params
+        first = params["params"]["critic_0"]["Dense_0"]
+        louder = {"params": params["params"] | {"critic_0": params["params"]["critic_0"] | {"Dense_0": first | {"kernel": 10 * first["kernel"]}}}}
+        at = (jnp.ones((4, 3)), jnp.zeros((4, 2)))
+        assert np.allclose(part.values(params, *at), part.values(louder, *at), rtol=1e-3) == blind

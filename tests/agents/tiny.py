@@ -1,0 +1,94 @@
+"""The rows of the table with networks small enough to train inside a test, and the data to do it with."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dualac.agents.actor_critic import Algorithm, State, make_agent
+from dualac.agents.explorers import Surroundings
+from dualac.agents.trained import Trained
+from dualac.spelling import options, replaced
+from dualac.types import Agent, Metrics, Spec, Transition
+
+SPEC = Spec(obs_dim=3, action_dim=2)
+HIDDEN = (8, 8)
+
+
+class Learner(NamedTuple):
+    """An agent with its compiled update, and a state that has already learned a little."""
+
+    row: Algorithm
+    agent: Agent
+    update: Callable[[State, Transition, jax.Array], tuple[State, Metrics]]
+    fresh: State
+    state: State
+
+
+def small(row: Algorithm, hidden: tuple[int, ...] = HIDDEN) -> Algorithm:
+    """The same row with `hidden` wherever it has hidden layers."""
+    for path in [option.path for option in options(row) if option.path.split(".")[-1] == "hidden"]:
+        row = replaced(row, path, hidden)
+    return row
+
+
+def quick(row: Algorithm, lr: float = 1e-2) -> Algorithm:
+    """The same row with one large learning rate everywhere, so that what moves can be seen to move."""
+    for path in [option.path for option in options(row) if option.path.split(".")[-1] == "lr"]:
+        row = replaced(row, path, lr)
+    return row
+
+
+def batch_of(seed: int, size: int = 16, spec: Spec = SPEC) -> Transition:
+    rng = np.random.default_rng(seed)
+    return Transition(
+        obs=jnp.asarray(rng.normal(size=(size, spec.obs_dim)), jnp.float32),
+        action=jnp.asarray(rng.uniform(-1, 1, (size, spec.action_dim)), jnp.float32),
+        reward=jnp.asarray(rng.normal(size=size), jnp.float32),
+        discount=jnp.asarray(rng.random(size) < 0.8, jnp.float32),
+        next_obs=jnp.asarray(rng.normal(size=(size, spec.obs_dim)), jnp.float32),
+    )
+
+
+def learner(row: Algorithm, updates: int = 20) -> Learner:
+    agent = make_agent(row, SPEC)
+    update = jax.jit(agent.update)
+    fresh = state = jax.jit(agent.init)(jax.random.key(0))
+    for step in range(updates):
+        state, _ = update(state, batch_of(step), jax.random.key(step))
+    return Learner(row, agent, update, fresh, state)
+
+
+def surroundings(some: Learner, state: State | None = None) -> Surroundings:
+    """What the row's explorer would see of this state."""
+    row, state = some.row, some.state if state is None else state
+
+    def upper(obs, action, optimism):
+        return row.critic.upper(row.critic.values(state.critic.online.params, obs, action), optimism)
+
+    return Surroundings(lambda obs: row.policy.distribution(state.policy, obs), upper, row.pessimism.floor())
+
+
+def trained_parts(state: Any) -> list[Trained]:
+    leaves = jax.tree.leaves(state, is_leaf=lambda node: isinstance(node, Trained))
+    return [leaf for leaf in leaves if isinstance(leaf, Trained)]
+
+
+def same(one: Any, other: Any) -> bool:
+    """Bit for bit."""
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return all(np.array_equal(a, b) for a, b in pairs)
+
+
+def distance(one: Any, other: Any) -> float:
+    """The largest difference of any two numbers of two trees."""
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return max(float(np.abs(np.asarray(a, np.float64) - np.asarray(b, np.float64)).max()) for a, b in pairs)
+
+
+def with_part(row: Algorithm, name: str, **changes: Any) -> Algorithm:
+    """The row with other values in one of its parts."""
+    return dataclasses.replace(row, **{name: dataclasses.replace(getattr(row, name), **changes)})
