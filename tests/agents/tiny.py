@@ -30,16 +30,17 @@ class Learner(NamedTuple):
 
 def small(row: Algorithm, hidden: tuple[int, ...] = HIDDEN) -> Algorithm:
     """The same row with `hidden` wherever it has hidden layers."""
-    for path in [option.path for option in options(row) if option.path.split(".")[-1] == "hidden"]:
-        row = replaced(row, path, hidden)
-    return row
+    return everywhere(row, "hidden", hidden)
 
 
 def quick(row: Algorithm, lr: float = 1e-2) -> Algorithm:
     """The same row with one large learning rate everywhere, so that what moves can be seen to move."""
-    for path in [option.path for option in options(row) if option.path.split(".")[-1] == "lr"]:
-        row = replaced(row, path, lr)
-    return row
+    return everywhere(row, "lr", lr)
+
+
+def everywhere(row: Algorithm, name: str, value: Any) -> Algorithm:
+    """The same row with this value in every field of this name."""
+    return replaced(row, {option.path: value for option in options(row) if option.path.split(".")[-1] == name})
 
 
 def batch_of(seed: int, size: int = 16, spec: Spec = SPEC) -> Transition:

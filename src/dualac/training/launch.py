@@ -46,6 +46,7 @@ class _Launcher:
         self._heard: queue.Queue[tuple[_Child, dict[str, Any] | None]] = queue.Queue()
         self._running: list[_Child] = []
         self._asked: list[int] = []
+        self._explained: list[_Child] = []  # those that said themselves why they ended
 
     def run(self, works: list[Work]) -> list[DualacError]:
         before = {number: signal.signal(number, self._pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -62,6 +63,7 @@ class _Launcher:
                     self._running.remove(child)
                     errors += self._last_words(child)
                 elif message["kind"] == "error":
+                    self._explained.append(child)
                     errors.append(_error(message["text"], message["code"]))
                 else:
                     self._report(message)
@@ -101,13 +103,13 @@ class _Launcher:
         self._heard.put((child, None))
 
     def _last_words(self, child: _Child) -> list[DualacError]:
-        """A child that died without a word: killed, or crashed below Python."""
+        """For a child that died without a word: killed, or crashed below Python."""
         code = child.process.returncode
-        if code >= 0:
+        if code == 0 or child in self._explained:
             return []
-        name = signal.Signals(-code).name
+        cause = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code} (see {child.work.paths[0] / 'worker.log'})"
         paths = " ".join(str(path) for path in child.work.paths)
-        return [_error(f"the process of {paths} was ended by {name}; dualac resume {paths} continues from its last checkpoint", 128 - code)]
+        return [_error(f"the process of {paths} {cause}; dualac resume {paths} continues from its last checkpoint", 128 - code if code < 0 else code)]
 
     def _pass_on(self, number: int, frame: object) -> None:
         self._asked.append(number)
