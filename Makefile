@@ -22,7 +22,7 @@ $(STAMP): requirements.lock pyproject.toml scripts/setup
 	@touch $@
 
 train: setup ## train DAC on cartpole-swingup with two seeds (STEPS=12k)
-	$(VENV)/bin/dualac train dac dmc/cartpole-swingup --seeds 2 --steps $(STEPS) --warmup 2k --eval-every 2k --out runs
+	$(VENV)/bin/dualac train dac dmc/cartpole-swingup --seeds 2 --steps $(STEPS) --warmup 2k --eval-every 2k --out runs/cartpole
 
 test: setup ## the fast tests
 	$(PYTEST)

@@ -18,7 +18,7 @@ from dualac.training.run import Run, prepare
 spent: list[float] = []
 
 
-def timed_checkpoint(session: loop._Session, write=loop._Session.checkpoint) -> None:
+def timed_checkpoint(session: loop.Session, write=loop.Session.checkpoint) -> None:
     began = time.perf_counter()
     write(session)
     spent.append(time.perf_counter() - began)
@@ -26,7 +26,7 @@ def timed_checkpoint(session: loop._Session, write=loop._Session.checkpoint) -> 
 
 def main() -> None:
     task, steps = (sys.argv[1:] + ["dmc/cheetah-run", "20000"][len(sys.argv) - 1 :])[:2]
-    loop._Session.checkpoint = timed_checkpoint  # ty: ignore
+    loop.Session.checkpoint = timed_checkpoint
     with tempfile.TemporaryDirectory() as folder:
         run = Run("dac", ALGORITHMS["dac"], canonical(task), steps=int(steps), eval_every=10**9, eval_episodes=1)
         path = prepare(run, Path(folder))
@@ -34,13 +34,12 @@ def main() -> None:
         loop.train([path], lambda message: None)
         whole = time.perf_counter() - began
         began = time.perf_counter()
-        session = loop._Session([path], lambda message: None, tensorboard=False)
+        session = loop.Session([path], lambda message: None, tensorboard=False)
         session.start(allow_inexact=False)
         ready = time.perf_counter() - began
         session.close()
-    print(
-        f"{task}, {steps} steps: {len(spent)} checkpoints took {sum(spent):.2f} s of {whole:.0f} s, {100 * sum(spent) / whole:.2f} % (longest {max(spent):.2f} s)"
-    )
+    share = f"{100 * sum(spent) / whole:.2f} % (longest {max(spent):.2f} s)"
+    print(f"{task}, {steps} steps: {len(spent)} checkpoints took {sum(spent):.2f} s of {whole:.0f} s, {share}")
     print(f"resume ready after {ready:.2f} s, reading the replay included")
 
 

@@ -2,8 +2,8 @@
 
     taskset -c 0 .venv/bin/python benchmarks/learner.py [ALGORITHM...]
 
-The floor is the GFLOP of the update's matrix products, counted in its program, divided by the rate of a 256 x 256 x 256 product measured in the same run.
-Both are timed in alternation, so that a machine that slows down slows both. Run it on an otherwise idle core.
+The floor is the GFLOP of the update's matrix products, counted in its program, divided by the rate of a 256 x 256 x 256 product measured in the
+same run. Both are timed in alternation, so that a machine that slows down slows both. Run it on an otherwise idle core.
 """
 
 import argparse

@@ -310,14 +310,17 @@ def carry_out(packs: list[list[Path]], asked: argparse.Namespace) -> int:
     """Launch what is not finished, watch it, tell how it ended."""
     from dualac.display import Display
     from dualac.training.launch import Flags, launch
-    from dualac.training.run import load, require_resumable
+    from dualac.training.run import is_done, load, require_resumable
 
-    for path in (path for pack in packs for path in pack):
+    left = [pack for pack in packs if not all(is_done(path) for path in pack)]
+    for path in (path for pack in left for path in pack):
         require_resumable(path)
+    if not left:
+        console.print("already done; --steps with a larger number goes on from there")
     threads = getattr(asked, "threads", None)
     target = getattr(load(packs[0][0]).algorithm.explorer, "target_kl", None)
     with Display(console, target, quiet=asked.quiet) as display:
-        errors = launch([work_of(pack, threads) for pack in packs], display, Flags(asked.allow_inexact, asked.tensorboard))
+        errors = launch([work_of(pack, threads) for pack in left], display, Flags(asked.allow_inexact, asked.tensorboard))
     for error in errors:
         print(f"dualac: {one_line(str(error))}", file=sys.stderr)
     if not errors:

@@ -9,7 +9,7 @@ import numpy as np
 from dualac.agents.actor_critic import make_agent
 from dualac.errors import DataError, UsageError
 from dualac.training.checkpoint import Checkpoints
-from dualac.training.loop import rebuilt
+from dualac.training.learner import rebuilt
 from dualac.training.member import EPISODE
 from dualac.training.run import Run, load
 from dualac.types import Spec

@@ -136,6 +136,12 @@ def write_json(path: Path, data: Any) -> None:
     partial.replace(path)
 
 
+def is_done(path: Path) -> bool:
+    """Whether a run has reached its last step; one that was extended since has not."""
+    done = path / "DONE"
+    return done.exists() and read_json(done)["step"] >= load(path).steps
+
+
 def require_resumable(path: Path) -> None:
     """A run that failed for a reason that would come again is refused with that reason."""
     failed = path / "FAILED"

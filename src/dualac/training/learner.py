@@ -1,0 +1,144 @@
+"""The agents of a pack on the device. The only vmap over seeds is here."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dualac.agents.actor_critic import make_agent
+from dualac.errors import DataError
+from dualac.training.checkpoint import Arrays, Snapshot
+from dualac.training.member import EPISODE
+from dualac.training.run import Run
+from dualac.types import Agent, Metrics, Spec, State, Transition
+
+INIT, EXPLORE, UPDATE, HEAR = range(4)  # streams of JAX keys; never renumber: runs depend on it
+
+
+class Learner:
+    """The agents of a pack on the device: their state, the sums of their metrics, and the compiled functions that move them.
+
+    Randomness is a function of the seed and the step, so there is no key to lose. Alone, a seed runs without a batch axis: on CPU that is faster.
+    """
+
+    def __init__(self, runs: list[Run], spec: Spec) -> None:
+        run = runs[0]
+        self.agent: Agent = make_agent(run.algorithm, spec)
+        self.size = len(runs)
+        keys = [jax.random.split(jax.random.key(run.seed), 4) for run in runs]
+        self._init_keys = [key[INIT] for key in keys]
+        self._keys = {purpose: self._stack([key[purpose] for key in keys]) for purpose in (EXPLORE, UPDATE, HEAR)}
+        self._init = jax.jit(lambda key, step: self.agent.init(jax.random.fold_in(key, step)))
+        self._explore = jax.jit(self._lift(self._explore_one, (0, 0, 0, None)))
+        self._exploit = jax.jit(lambda state, obs: self.agent.exploit(state, (), obs)[0])
+        self._learn = jax.jit(self._lift(self._learn_one, (0, 0, 0, 0, None)), donate_argnums=(0, 1))
+        self._hear = jax.jit(self._lift(self._hear_one, (0, 0, 0, 0, None)))
+        self.state: State = self._fresh(0)
+        metrics = jax.eval_shape(self.agent.update, self.member_state(0), _blank_batch(spec), jax.random.key(0))[1]
+        self._names = sorted(metrics)
+        self.tally = self._zeros()
+
+    def explore(self, obs: list[np.ndarray], step: int) -> list[np.ndarray]:
+        actions = np.asarray(self._explore(self.state, self._host_stack(obs), self._keys[EXPLORE], np.uint32(step)))
+        return list(actions) if self.size > 1 else [actions]
+
+    def exploit(self, index: int) -> Callable[[np.ndarray], np.ndarray]:
+        state = self.member_state(index)
+        return lambda obs: np.asarray(self._exploit(state, obs))
+
+    def learn(self, batches: list[Transition], step: int) -> None:
+        batch = batches[0] if self.size == 1 else Transition(*(np.stack(leaves) for leaves in zip(*batches, strict=True)))  # pyright: ignore[reportArgumentType]
+        self.state, self.tally = self._learn(self.state, self.tally, batch, self._keys[UPDATE], np.uint32(step))
+
+    def hear(self, returns: list[float | None], step: int) -> None:
+        """Tell those whose episode ended what it returned."""
+        if any(value is not None for value in returns):
+            heard = [np.float32(value if value is not None else 0.0) for value in returns]
+            ended = [np.bool_(value is not None) for value in returns]
+            self.state = self._hear(self.state, self._host_stack(heard), self._host_stack(ended), self._keys[HEAR], np.uint32(step))
+
+    def reset(self, step: int, *, same_init: bool) -> None:
+        self.state = self._fresh(0 if same_init else step)
+
+    def diverged(self) -> list[int]:
+        """Those of the pack in whose losses or values something was not finite since the last log."""
+        return np.flatnonzero(np.asarray(self.tally["nonfinite"])).tolist()
+
+    def metrics(self) -> list[dict[str, float]]:
+        """Means since the last call, one dict a seed."""
+        sums = {name: np.atleast_1d(np.asarray(value)) for name, value in self.tally.items()}
+        self.tally = self._zeros()
+        names = [name for name in self._names if name != "nonfinite"]
+        return [{f"train/{name}": float(sums[name][i] / max(sums["updates"][i], 1.0)) for name in names} for i in range(self.size)]
+
+    def save(self, index: int) -> Arrays:
+        """One seed's share as named arrays. The names are the paths of the tree, so a new part cannot be forgotten."""
+        tree = {"agent": self.member_state(index), "tally": self._member(self.tally, index)}
+        return {name: np.array(leaf, order="C") for name, leaf in _named(tree).items()}
+
+    def restore(self, snapshots: list[Snapshot]) -> None:
+        template = {"agent": self.member_state(0), "tally": self._member(self.tally, 0)}
+        trees = [rebuilt(template, {n: a for n, a in snapshot.arrays.items() if not n.startswith(EPISODE)}) for snapshot in snapshots]
+        whole = self._stack(trees)
+        self.state, self.tally = whole["agent"], whole["tally"]
+
+    def member_state(self, index: int) -> State:
+        return self._member(self.state, index)
+
+    def _explore_one(self, state: State, obs: jax.Array, key: jax.Array, step: jax.Array) -> jax.Array:
+        return self.agent.explore(state, (), obs, jax.random.fold_in(key, step))[0]
+
+    def _learn_one(self, state: State, tally: Metrics, batches: Transition, key: jax.Array, step: jax.Array) -> tuple[State, Metrics]:
+        def body(carry: tuple[State, Metrics], inputs: tuple[Transition, jax.Array]) -> tuple[tuple[State, Metrics], None]:
+            state, tally = carry
+            state, metrics = self.agent.update(state, *inputs)
+            counted = metrics | {"updates": jnp.ones((), jnp.float32)}
+            return (state, {name: tally[name] + counted[name] for name in tally}), None
+
+        keys = jax.random.split(jax.random.fold_in(key, step), batches.reward.shape[0])
+        return jax.lax.scan(body, (state, tally), (batches, keys))[0]
+
+    def _hear_one(self, state: State, heard: jax.Array, ended: jax.Array, key: jax.Array, step: jax.Array) -> State:
+        told = self.agent.hear(state, heard, jax.random.fold_in(key, step))
+        return jax.tree.map(lambda new, old: jnp.where(ended, new, old), told, state)
+
+    def _fresh(self, step: int) -> State:
+        """Initialised one by one, not by vmap: each seed starts from the very weights it has when it runs alone."""
+        return self._stack([self._init(key, np.uint32(step)) for key in self._init_keys])
+
+    def _zeros(self) -> Metrics:
+        zero = np.zeros((self.size,) if self.size > 1 else (), np.float32)
+        return {name: jnp.array(zero) for name in [*self._names, "updates"]}
+
+    def _lift(self, function: Callable, axes: tuple[int | None, ...]) -> Callable:
+        return jax.vmap(function, in_axes=axes) if self.size > 1 else function
+
+    def _stack(self, trees: list[Any]) -> Any:
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees) if self.size > 1 else jax.tree.map(jnp.array, trees[0])
+
+    def _host_stack(self, items: list[Any]) -> Any:
+        return np.stack(items) if self.size > 1 else items[0]
+
+    def _member(self, tree: Any, index: int) -> Any:
+        return jax.tree.map(lambda leaf: leaf[index], tree) if self.size > 1 else tree
+
+
+def _named(tree: Any) -> dict[str, Any]:
+    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+
+
+def rebuilt(template: Any, arrays: Arrays) -> Any:
+    """The tree whose leaves `_named` would give these names; what does not fit is named."""
+    wanted = {name: (leaf.shape, leaf.dtype) for name, leaf in _named(template).items()}
+    given = {name: (array.shape, array.dtype) for name, array in arrays.items()}
+    if wanted != given:
+        wrong = sorted(name for name in {*wanted, *given} if wanted.get(name) != given.get(name))[0]
+        raise DataError(f"the checkpoint's {wrong} is {given.get(wrong, 'missing')}, this version has {wanted.get(wrong, 'no such thing')}")
+    return jax.tree.unflatten(jax.tree.structure(template), [arrays[name] for name in _named(template)])
+
+
+def _blank_batch(spec: Spec) -> Transition:
+    wide, flat = jnp.zeros((1, spec.obs_dim)), jnp.zeros((1,))
+    return Transition(wide, jnp.zeros((1, spec.action_dim)), flat, flat, wide)
