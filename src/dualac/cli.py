@@ -14,6 +14,7 @@ from rich.table import Table
 from dualac import spelling
 from dualac.errors import DualacError, UsageError, nearest
 
+MOST_SEEDS = 10_000
 console = Console(highlight=False)
 
 
@@ -268,10 +269,10 @@ def parse_seeds(asked: argparse.Namespace) -> list[int]:
     if "," in text:
         seeds = [spelling.count(word) for word in text.split(",")]
     else:
-        seeds = list(range(spelling.count(first), spelling.count(last) + 1)) if dash and first else list(range(spelling.count(text)))
-    if not seeds or len(set(seeds)) != len(seeds) or len(seeds) > 10_000:
-        raise UsageError(f"--seeds {text}: give a number of seeds (2), a range (3-5) or a list without repeats (0,2,7)")
-    return seeds
+        seeds = range(spelling.count(first), spelling.count(last) + 1) if dash and first else range(spelling.count(text))
+    if not 0 < len(seeds[: MOST_SEEDS + 1]) <= MOST_SEEDS or len(set(seeds)) != len(seeds):
+        raise UsageError(f"--seeds {text}: give a number of seeds (2), a range (3-5) or a list without repeats (0,2,7), {MOST_SEEDS} at most")
+    return list(seeds)
 
 
 def accelerated() -> bool:

@@ -1,5 +1,6 @@
 """What is learned: values of state and action, by an ensemble. Values carry an axis of atoms, of length one for a scalar critic."""
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
@@ -43,7 +44,7 @@ class Scalar:
     """how far the target critics move to the critics at each update (the usual tau)"""
 
     def __post_init__(self) -> None:
-        if self.k < 1 or not self.hidden or min(self.hidden) < 1 or self.lr <= 0 or not 0 < self.polyak <= 1:
+        if self.k < 1 or not self.hidden or min(self.hidden) < 1 or not 0 < self.lr < math.inf or not 0 < self.polyak <= 1:
             raise UsageError(f"{self}: k and hidden sizes must be at least 1, lr positive, polyak in (0, 1]")
 
     def init(self, key: Key, spec: Spec) -> CriticState:

@@ -61,7 +61,7 @@ class Learnt:
     """keep it in (4.5e-5, 1808), as BRO does"""
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.start) and self.lr > 0 and 0 <= self.b1 < 1):
+        if not (math.isfinite(self.start) and 0 < self.lr < math.inf and 0 <= self.b1 < 1):
             raise UsageError(f"{self}: start must be finite, lr positive and b1 in [0, 1)")
 
     def check(self, floor: float = 0.0) -> None:

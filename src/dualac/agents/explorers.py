@@ -82,7 +82,7 @@ class OptimisticActor:
     """which deviation the KL of the two duals sees: before or after std_multiplier"""
 
     def __post_init__(self) -> None:
-        if not self.hidden or min(self.hidden) < 1 or self.lr <= 0 or self.head_gain < 0:
+        if not self.hidden or min(self.hidden) < 1 or not 0 < self.lr < math.inf or not 0 <= self.head_gain < math.inf:
             raise UsageError(f"{self}: hidden sizes must be at least 1, lr positive, head_gain not negative")
         if not (math.isfinite(self.std_multiplier) and self.std_multiplier > 0 and math.isfinite(self.target_kl) and self.target_kl > 0):
             raise UsageError(f"std_multiplier and target_kl must be positive, not {self.std_multiplier} and {self.target_kl}")

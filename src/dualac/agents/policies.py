@@ -1,5 +1,6 @@
 """What the actor is and what it costs to be it."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, final
@@ -42,8 +43,8 @@ class Soft:
 
     def __post_init__(self) -> None:
         self.temperature.check()
-        if not self.hidden or min(self.hidden) < 1 or self.lr <= 0:
-            raise UsageError(f"{self}: hidden sizes must be at least 1 and lr positive")
+        if not self.hidden or min(self.hidden) < 1 or not 0 < self.lr < math.inf or not math.isfinite(self.entropy_per_dim):
+            raise UsageError(f"{self}: hidden sizes must be at least 1, lr positive, entropy_per_dim finite")
 
     def init(self, key: Key, spec: Spec) -> SoftState:
         params = GaussianActor(self.hidden, spec.action_dim).init(key, jnp.zeros((1, spec.obs_dim)))

@@ -129,7 +129,7 @@ def fingerprint() -> dict[str, Any]:
         "device": cpu_model() if jax.default_backend() == "cpu" else jax.devices()[0].device_kind,
         "cores": len(usable_cores()),
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
-        "matmul_precision": str(jax.config.read("jax_default_matmul_precision")),
+        "matmul_precision": str(jax.config.jax_default_matmul_precision),  # pyright: ignore[reportAttributeAccessIssue]
     }
 
 
