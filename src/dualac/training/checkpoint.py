@@ -117,6 +117,12 @@ class Checkpoints:
             raise DataError(f"{'; '.join(damaged)}; no checkpoint is left to resume from")
         return None, damaged
 
+    def forget_after(self, step: int) -> None:
+        """A pack went back to what all its seeds have: what this one had beyond that will be written again."""
+        for later in self.steps():
+            if later > step:
+                self._discard(later)
+
     def peek(self, step: int | None = None) -> Snapshot:
         """The newest whole state (or the one at `step`), without its replay and without changing anything: training may be going on."""
         reasons = []

@@ -60,7 +60,7 @@ class Session:
 
     def __init__(self, paths: list[Path], report: Report, *, tensorboard: bool) -> None:
         machine.use_compilation_cache()
-        self.members = [Member(path, tensorboard=tensorboard) for path in paths]
+        self.members = [Member(path, together=len(paths), tensorboard=tensorboard) for path in paths]
         self.run = self.members[0].run
         self.learner = Learner([member.run for member in self.members], self.members[0].spec)
         self.fingerprint = machine.fingerprint()
@@ -161,13 +161,18 @@ class Session:
 
     def _restore(self) -> list[tuple[Snapshot | None, list[str]]]:
         """The newest checkpoint that all seeds of the pack have: a kill may fall between two seeds' writing of the same step."""
-        newest = None
+        newest, damaged = None, [[] for _ in self.members]
         while True:
             found = [member.checkpoints.restore(member.replay, newest) for member in self.members]
+            for told, (_, sentences) in zip(damaged, found, strict=True):
+                told += sentences
             steps = [-1 if snapshot is None else snapshot.step for snapshot, _ in found]
             if len(set(steps)) == 1:
-                return found
+                break
             newest = min(steps)
+        for member in self.members:
+            member.checkpoints.forget_after(steps[0])
+        return [(snapshot, told) for (snapshot, _), told in zip(found, damaged, strict=True)]
 
     def _begin(self) -> None:
         for member in self.members:

@@ -32,15 +32,16 @@ def episode_seed(seed: int, purpose: int, *index: int) -> int:
 
 
 class Member:
-    def __init__(self, path: Path, *, tensorboard: bool = False) -> None:
+    def __init__(self, path: Path, *, together: int = 1, tensorboard: bool = False) -> None:
+        """`together`: how many seeds have their replay in this process."""
         self.path = path
         self.run: Run = load(path)
         self.env = envs.make(self.run.task, protocol=self.run.protocol)
         self.eval_env = envs.make(self.run.task, protocol=self.run.protocol)
         self.spec = Spec(self.env.observation_space.shape[0], self.env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
         capacity = min(self.run.capacity, self.run.steps)
-        self.replay_bytes = replay_bytes(capacity, self.spec)
-        require_memory(self.replay_bytes, f"a replay of {capacity} transitions")
+        replays = f"the replay of {together} seeds" if together > 1 else "a replay"
+        require_memory(together * replay_bytes(capacity, self.spec), f"{replays} of {capacity} transitions")
         self.replay = Replay(capacity, self.spec, stream(self.run.seed, SAMPLER))
         self.checkpoints = Checkpoints(path, self.run.identity())
         self.log = Log(path, tensorboard=tensorboard)
