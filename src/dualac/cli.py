@@ -15,7 +15,7 @@ from dualac import spelling
 from dualac.errors import DualacError, UsageError, nearest
 
 MOST_SEEDS = 10_000
-console = Console(highlight=False)
+console = Console(highlight=False, markup=False)  # what users name may hold brackets
 
 
 class Parser(argparse.ArgumentParser):

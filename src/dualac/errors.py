@@ -5,6 +5,7 @@ raised it.
 """
 
 import difflib
+import errno
 
 
 class DualacError(Exception):
@@ -43,6 +44,11 @@ class TryAgainError(DualacError):
     """The machine, not the request, stood in the way: rerun the same command later."""
 
     code = 75
+
+
+def is_disk_trouble(error: OSError) -> bool:
+    """Whether it is the disk that refused: full, over quota, failing, read-only."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 
 
 def nearest(word: str, known: list[str], count: int = 3) -> str:

@@ -7,7 +7,6 @@
 A replay file never changes once written, so a checkpoint links to the files of the one before it and adds only what is new.
 """
 
-import errno
 import hashlib
 import json
 import os
@@ -20,7 +19,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from dualac.errors import DataError, RunFailedError, TryAgainError
+from dualac.errors import DataError, RunFailedError, TryAgainError, is_disk_trouble
 from dualac.training.replay import Replay
 
 SCHEMA = 1
@@ -72,6 +71,7 @@ class Checkpoints:
                 "schema": SCHEMA, "identity": self.identity, "step": snapshot.step, "files": files,
                 "added": replay.added, "sampler": replay.sampler_state(), "facts": snapshot.facts,
             }  # fmt: skip
+            manifest["sha256"] = _digest(manifest)
             _write(partial / "manifest.json", json.dumps(manifest, indent=1).encode())
             _sync(partial / "replay")
             _sync(partial)
@@ -79,7 +79,7 @@ class Checkpoints:
             _sync(self.path)
         except OSError as error:
             shutil.rmtree(partial, ignore_errors=True)
-            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS):
+            if is_disk_trouble(error):
                 last = f"the one at step {self.steps()[-1]} is good" if self.steps() else "there is none before it"
                 raise TryAgainError(
                     f"the checkpoint at step {snapshot.step} could not be written ({error.strerror}); {last}; free space and resume"
@@ -139,6 +139,8 @@ class Checkpoints:
         """Manifest and state of a checkpoint, once every wanted file has its size and hash."""
         folder = self.path / str(step)
         manifest = json.loads((folder / "manifest.json").read_text())
+        if manifest.pop("sha256", None) != _digest(manifest):
+            raise DataError("manifest.json is not what was written")
         if manifest["schema"] != SCHEMA:
             raise DataError(f"written in format {manifest['schema']}, this version reads {SCHEMA}")
         if manifest["identity"] != self.identity:
@@ -176,6 +178,10 @@ def _segments(manifest: dict[str, Any]) -> list[str]:
 def _span(name: str) -> tuple[int, int]:
     start, stop = Path(name).stem.split("-")
     return int(start), int(stop)
+
+
+def _digest(manifest: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def _load(path: Path) -> Arrays:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from dualac.errors import DataError, DualacError, RunFailedError, TryAgainError
+from dualac.errors import DataError, DualacError, RunFailedError, TryAgainError, is_disk_trouble
 from dualac.spelling import difference
 from dualac.training import machine
 from dualac.training.checkpoint import Snapshot
@@ -49,6 +49,14 @@ def train(paths: list[Path], report: Report, *, allow_inexact: bool = False, ten
                     raise _interruption(asked[0], session)
         except (Interrupted, TryAgainError):
             raise
+        except OSError as error:
+            if not is_disk_trouble(error):
+                session.fail(error)
+                raise
+            paths = " ".join(str(path) for path in paths)
+            raise TryAgainError(
+                f"step {session.step} could not be written down ({error.strerror}); free space, then: dualac resume {paths}"
+            ) from None
         except Exception as error:
             session.fail(error)
             raise

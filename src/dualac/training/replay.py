@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dualac.errors import DataError
 from dualac.types import Spec, Transition
 
 
@@ -54,6 +55,9 @@ class Replay:
     def write(self, start: int, arrays: dict[str, np.ndarray]) -> None:
         """The inverse of `read`, for transitions that still fit."""
         count = len(arrays["reward"])
+        for name, ring in self._slots._asdict().items():
+            if arrays[name].shape != (count, *ring.shape[1:]):
+                raise DataError(f"the replay holds {name} of shape {arrays[name].shape[1:]}, the task has {ring.shape[1:]}")
         skip = max(0, count - self.capacity)
         slots = np.arange(start + skip, start + count) % self.capacity
         for name, ring in self._slots._asdict().items():
