@@ -1,6 +1,7 @@
 """The loop: act, remember, learn, and now and then log, evaluate, checkpoint."""
 
 import contextlib
+import shlex
 import signal
 import threading
 import time
@@ -53,10 +54,8 @@ def train(paths: list[Path], report: Report, *, allow_inexact: bool = False, ten
             if not is_disk_trouble(error):
                 session.fail(error)
                 raise
-            paths = " ".join(str(path) for path in paths)
-            raise TryAgainError(
-                f"step {session.step} could not be written down ({error.strerror}); free space, then: dualac resume {paths}"
-            ) from None
+            told = f"step {session.step} could not be written down ({error.strerror})"
+            raise TryAgainError(f"{told}; free space, then: {session.resumption()}") from None
         except Exception as error:
             session.fail(error)
             raise
@@ -155,6 +154,10 @@ class Session:
                 (member.path / "traceback.txt").write_text("".join(traceback.format_exception(error)))
             member.log.event("failed", self.step, reason=str(error))
 
+    def resumption(self) -> str:
+        """The command that goes on from the last checkpoint."""
+        return f"dualac resume {shlex.join(str(member.path) for member in self.members)}"
+
     def tell(self, kind: str) -> None:
         speed = self._pace.speed(self.step)
         learning = self.step > self.run.warmup and speed > 0
@@ -173,7 +176,7 @@ class Session:
         while True:
             found = [member.checkpoints.restore(member.replay, newest) for member in self.members]
             for told, (_, sentences) in zip(damaged, found, strict=True):
-                told += sentences
+                told.extend(sentences)
             steps = [-1 if snapshot is None else snapshot.step for snapshot, _ in found]
             if len(set(steps)) == 1:
                 break
@@ -256,7 +259,6 @@ def _signals() -> Iterator[list[int]]:
 
 
 def _interruption(number: int, session: Session) -> Interrupted:
-    paths = " ".join(str(member.path) for member in session.members)
-    error = Interrupted(f"stopped at step {session.step}, checkpoint written; continue with: dualac resume {paths}")
+    error = Interrupted(f"stopped at step {session.step}, checkpoint written; continue with: {session.resumption()}")
     error.code = 128 + number
     return error
