@@ -17,6 +17,7 @@ INSIDE = {  # the risk story of a dual actor-critic, a panel each
     "KL weight": ("train/kl_weight",),
     "temperature": ("train/ent_coef",),
 }
+LOGARITHMIC = ("KL per action dimension", "temperature")  # they fall by orders of magnitude in the first steps
 # Okabe and Ito: told apart by colour-blind readers
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 STYLE: dict[Any, Any] = {
@@ -59,6 +60,8 @@ def inside(runs: list[Path], title: str, targets: Mapping[str, float], out: Path
                     axes.plot(series.steps, series.returns, color=colour, linewidth=1, label=name if number == 0 and len(names) > 1 else None)
             if panel in targets:
                 axes.axhline(targets[panel], color="#777777", linestyle="--", linewidth=1, label="target")
+            if panel in LOGARITHMIC:
+                axes.set_yscale("log")
             _finish(axes, panel, "")
             if len(names) > 1 or panel in targets:
                 axes.legend(frameon=False, fontsize=8)
