@@ -45,9 +45,9 @@ class Point(gymnasium.Env):
 
 
 class Interrupting(Point):
-    """Sends its launcher, once, the signal named by $TOY_SIGNAL when it has taken $TOY_STEPS steps: a Ctrl-C that always falls on the same step.
+    """Sends its launcher, once, the signal $TOY_SIGNAL when it has taken $TOY_STEPS steps, and waits until the launcher has passed it on.
 
-    The file $TOY_ONCE remembers that it was sent.
+    So a Ctrl-C always falls on the same step, without a clock. The file $TOY_ONCE remembers that it was sent.
     """
 
     steps = 0
@@ -57,19 +57,26 @@ class Interrupting(Point):
         once = Path(os.environ["TOY_ONCE"])
         if Interrupting.steps == int(os.environ["TOY_STEPS"]) and not once.exists():
             once.touch()
+            heard, bell = os.pipe()
+            os.set_blocking(bell, False)
+            before = signal.set_wakeup_fd(bell)
             os.kill(os.getppid(), signal.Signals[os.environ["TOY_SIGNAL"]])
+            os.read(heard, 1)
+            signal.set_wakeup_fd(before)
+            os.close(heard)
+            os.close(bell)
         return super().step(action)
 
 
 class Broken(Point):
-    """NaN at every fifth step."""
+    """NaN at every second step."""
 
     steps = 0
 
     def step(self, action: Any) -> Any:
         self.steps += 1
         observation, reward, *rest = super().step(action)
-        return observation, np.nan if self.steps % 5 == 0 else reward, *rest
+        return observation, np.nan if self.steps % 2 == 0 else reward, *rest
 
 
 class BrokenOnce(Point):

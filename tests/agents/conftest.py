@@ -1,4 +1,4 @@
-"""Every row of the table, small and compiled once. What needs jax is imported late: tests/conftest.py configures it first."""
+"""Every row of the table, small, quick and compiled once. What needs jax is imported late: tests/conftest.py configures it first."""
 
 import functools
 
@@ -6,9 +6,9 @@ import pytest
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    from dualac.agents.algorithms import ALGORITHMS
-
     if "each" in metafunc.fixturenames:
+        from dualac.agents.algorithms import ALGORITHMS
+
         metafunc.parametrize("each", list(ALGORITHMS), indirect=True)
 
 
@@ -18,7 +18,7 @@ def _learner(name: str):
 
     from dualac.agents.algorithms import ALGORITHMS
 
-    return tiny.learner(tiny.small(ALGORITHMS[name]))
+    return tiny.learner(tiny.quick(tiny.small(ALGORITHMS[name])))
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 import math
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
+from tiny import compiled
 
 from dualac.agents.critics import Scalar
 from dualac.agents.explorers import OptimisticActor
@@ -59,7 +59,7 @@ def test_the_simple_form_has_no_multiplier_and_the_independent_is_a_whole_actor(
 def wide():
     """One wide hidden layer: the heads are those of the paper's networks, and only they are looked at."""
     hidden, keys = (256,), jax.random.split(jax.random.key(0), 3)
-    build = jax.jit(
+    build = compiled(
         lambda: (
             Soft(hidden).init(keys[0], CHEETAH).actor.params["params"],
             OptimisticActor(hidden=hidden).init(keys[1], CHEETAH, -0.2).actor.params["params"],
@@ -100,29 +100,31 @@ def test_critics_start_different(wide):
     assert not np.array_equal(wide[2]["critic_0"]["Dense_0"]["kernel"], wide[2]["critic_1"]["Dense_0"]["kernel"])
 
 
-def test_an_untrained_head_at_the_origin_is_narrow():
-    part = Soft((8,))
-    state = jax.jit(lambda: part.init(jax.random.key(0), CHEETAH))()
-    policy = part.distribution(state, jnp.zeros(17))
-    np.testing.assert_array_equal(policy.mean, np.zeros(6))
-    np.testing.assert_array_equal(policy.log_std, np.full(6, -4.0))
+def test_an_untrained_head_at_the_origin_is_narrow(sac):
+    policy = compiled(sac.row.policy.distribution)(sac.fresh.policy, np.zeros(3, np.float32))
+    np.testing.assert_array_equal(policy.mean, np.zeros(2))
+    np.testing.assert_array_equal(policy.log_std, np.full(2, -4.0))
     assert float(policy.log_std[0]) + 0.5 * math.log(2 * math.pi * math.e) == pytest.approx(-2.58106147, abs=1e-8)
 
 
-def test_a_critic_does_not_see_the_parameters_of_another():
-    part = Scalar(hidden=(8,))
-    state = jax.jit(lambda: part.init(jax.random.key(0), Spec(3, 2)))()
-    jacobian = jax.jacrev(lambda params: part.values(params, jnp.ones((1, 3)), jnp.ones((1, 2)))[:, 0, 0])(state.online.params)["params"]
+def test_a_critic_does_not_see_the_parameters_of_another(sac):
+    at = np.ones((1, 3), np.float32), np.ones((1, 2), np.float32)
+    jacobian = compiled(jax.jacrev(lambda params: sac.row.critic.values(params, *at)[:, 0, 0]))(sac.state.critic.online.params)["params"]
     for of in ("critic", "value"):
         assert all(not np.asarray(leaf)[1].any() and np.asarray(leaf)[0].any() for leaf in jax.tree.leaves(jacobian[f"{of}_0"]) if leaf.size > 2)
         assert all(not np.asarray(leaf)[0].any() and np.asarray(leaf)[1].any() for leaf in jax.tree.leaves(jacobian[f"{of}_1"]) if leaf.size > 2)
 
 
-def test_layer_norm_makes_a_critic_blind_to_the_scale_of_its_first_layer():
-    for layer_norm, blind in ((True, True), (False, False)):
-        part = Scalar(k=1, hidden=(8,), layer_norm=layer_norm)
-        params = jax.jit(lambda part=part: part.init(jax.random.key(0), Spec(3, 2)))().online.params
-        first = params["params"]["critic_0"]["Dense_0"]
-        louder = {"params": params["params"] | {"critic_0": params["params"]["critic_0"] | {"Dense_0": first | {"kernel": 10 * first["kernel"]}}}}
-        at = (jnp.ones((4, 3)), jnp.zeros((4, 2)))
-        assert np.allclose(part.values(params, *at), part.values(louder, *at), rtol=1e-3) == blind
+@pytest.mark.parametrize("layer_norm", [True, False])
+def test_layer_norm_and_nothing_else_makes_a_critic_blind_to_the_scale_of_its_first_layer(layer_norm):
+    part = Scalar(k=1, hidden=(8,), layer_norm=layer_norm)
+    at = np.ones((4, 3), np.float32), np.ones((4, 2), np.float32)
+
+    @compiled
+    def both():
+        params = part.init(jax.random.key(0), Spec(3, 2)).online.params
+        louder = jax.tree_util.tree_map_with_path(lambda path, leaf: 10 * leaf if "Dense_0" in str(path) else leaf, params)
+        return part.values(params, *at), part.values(louder, *at)
+
+    soft, loud = both()
+    assert np.allclose(soft, loud, rtol=1e-3) == layer_norm

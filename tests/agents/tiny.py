@@ -1,6 +1,7 @@
 """The rows of the table with networks small enough to train inside a test, and the data to do it with."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,13 +18,18 @@ from dualac.types import Agent, Metrics, Spec, Transition
 SPEC = Spec(obs_dim=3, action_dim=2)
 HIDDEN = (8, 8)
 
+# Tests compile much and run little, so XLA is told not to try hard: five times less to compile.
+compiled = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False})
+
 
 class Learner(NamedTuple):
-    """An agent with its compiled update, and a state that has already learned a little."""
+    """An agent, its functions compiled, how it starts, and how it is when it has learned a little."""
 
     row: Algorithm
     agent: Agent
     update: Callable[[State, Transition, jax.Array], tuple[State, Metrics]]
+    explore: Callable[[State, tuple[()], jax.Array, jax.Array], tuple[jax.Array, tuple[()]]]
+    exploit: Callable[[State, tuple[()], jax.Array], tuple[jax.Array, tuple[()]]]
     fresh: State
     state: State
 
@@ -56,11 +62,11 @@ def batch_of(seed: int, size: int = 16, spec: Spec = SPEC) -> Transition:
 
 def learner(row: Algorithm, updates: int = 20) -> Learner:
     agent = make_agent(row, SPEC)
-    update = jax.jit(agent.update)
-    fresh = state = jax.jit(agent.init)(jax.random.key(0))
+    update, explore, exploit = compiled(agent.update), compiled(agent.explore), compiled(agent.exploit)
+    fresh = state = compiled(agent.init)(jax.random.key(0))
     for step in range(updates):
         state, _ = update(state, batch_of(step), jax.random.key(step))
-    return Learner(row, agent, update, fresh, state)
+    return Learner(row, agent, update, explore, exploit, fresh, state)
 
 
 def surroundings(some: Learner, state: State | None = None) -> Surroundings:
@@ -85,9 +91,9 @@ def same(one: Any, other: Any) -> bool:
 
 
 def distance(one: Any, other: Any) -> float:
-    """The largest difference of any two numbers of two trees."""
-    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    return max(float(np.abs(np.asarray(a, np.float64) - np.asarray(b, np.float64)).max()) for a, b in pairs)
+    """The largest difference of any two arrays of two trees, relative to the size of their numbers."""
+    pairs = [(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)]
+    return max(float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30)) for a, b in pairs)
 
 
 def with_part(row: Algorithm, name: str, **changes: Any) -> Algorithm:

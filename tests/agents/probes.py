@@ -1,0 +1,96 @@
+"""Five problems whose values are known, each as a batch that is its whole experience, and one learner for all of them.
+
+What goes wrong in each names the fault: (a) the critics do not regress, (b) they do not see the observation, (c) values do not travel back,
+(d) the policy does not climb, (e) a time limit is taken for an end.
+"""
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tiny
+from jaxtyping import Array, Float
+
+from dualac.agents.actor_critic import make_agent
+from dualac.agents.algorithms import ALGORITHMS
+from dualac.agents.duals import Held
+from dualac.types import Transition
+
+SIZE, GAMMA, UPDATES = 32, 0.5, 600
+HERE, THERE = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]
+
+
+def batch(obs, reward, discount, next_obs) -> Transition:
+    """Random actions; the rest is broadcast over the batch."""
+    actions = np.random.default_rng(0).uniform(-1, 1, (SIZE, tiny.SPEC.action_dim))
+
+    def filled(values, *shape):
+        return jnp.asarray(np.broadcast_to(np.asarray(values, np.float32), (SIZE, *shape)))
+
+    return Transition(filled(obs, 3), jnp.asarray(actions, jnp.float32), filled(reward), filled(discount), filled(next_obs, 3))
+
+
+def constant_reward() -> Transition:
+    """(a) One step, always 1."""
+    return batch(HERE, 1.0, 0.0, HERE)
+
+
+def reward_by_observation() -> Transition:
+    """(b) One step: 1 here, -1 there."""
+    half = np.arange(SIZE) % 2 == 0
+    obs = np.where(half[:, None], [HERE], [THERE])
+    return batch(obs, np.where(half, 1.0, -1.0), 0.0, obs)
+
+
+def two_steps() -> Transition:
+    """(c) From here to there for nothing, then 1 and the end."""
+    half = np.arange(SIZE) % 2 == 0
+    return batch(np.where(half[:, None], [HERE], [THERE]), np.where(half, 0.0, 1.0), np.where(half, 1.0, 0.0), THERE)
+
+
+def reward_by_action(best=(0.5, -0.5)) -> Transition:
+    """(d) One step: the closer to the best action, the better."""
+    empty = batch(HERE, 0.0, 0.0, HERE)
+    return empty._replace(reward=-((empty.action - jnp.asarray(best)[None]) ** 2).sum(axis=-1))
+
+
+def cut_by_a_time_limit(discount=1.0) -> Transition:
+    """(e) 1 for ever, in episodes of one step: their end is not the task's. A discount of 0 there is the mistake to be found."""
+    return batch(HERE, 1.0, discount, HERE)
+
+
+class Learned(NamedTuple):
+    """After all updates: what each critic says of each transition, the actions taken there, and how often something was not finite."""
+
+    values: Float[Array, "critics batch"]
+    exploited: Float[Array, "batch action"]
+    explored: Float[Array, "batch action"]
+    nonfinite: Float[Array, ""]
+
+
+@functools.cache
+def learner(name: str):
+    """A row of the table, small and quick, without a price on predictability, which would shift the values."""
+    row = tiny.quick(tiny.small(ALGORITHMS[name], (16, 16)))
+    row = tiny.with_part(tiny.with_part(row, "policy", temperature=Held(1e-6)), "critic", polyak=0.1)
+    agent = make_agent(dataclasses.replace(row, gamma=GAMMA), tiny.SPEC)
+
+    @tiny.compiled
+    def learn(problem):
+        keys = jax.random.split(jax.random.key(0), UPDATES + 1)
+        state, metrics = jax.lax.scan(lambda state, key: agent.update(state, problem, key), agent.init(keys[0]), keys[1:])
+        values = row.critic.values(state.critic.online.params, problem.obs, problem.action)[..., 0]
+        exploited, _ = agent.exploit(state, (), problem.obs)
+        explored, _ = agent.explore(state, (), problem.obs, keys[0])
+        return Learned(values, exploited, explored, metrics["nonfinite"].sum())
+
+    return learn
+
+
+def learned(name: str, problem: Transition) -> Learned:
+    found = learner(name)(problem)
+    assert found.nonfinite == 0
+    return found

@@ -1,0 +1,267 @@
+"""Who acts: the policy itself, or DAC's optimist beside it."""
+
+import dataclasses
+import functools
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tiny
+
+from dualac.agents.algorithms import ALGORITHMS
+from dualac.agents.distributions import TanhNormal
+from dualac.agents.duals import Held, Learnt
+from dualac.agents.explorers import FromPolicy, OptimisticActor, Surroundings
+from dualac.errors import UsageError
+
+FLOOR = -0.2
+KEY = jax.random.key(7)
+OBS = tiny.batch_of(7, size=4).obs
+NOISE = np.asarray(jax.random.normal(KEY, (4, 2)))  # what that key draws for a batch of actions
+PERTURBATION = OptimisticActor(hidden=tiny.HIDDEN)
+FORMS = {
+    "perturbation": PERTURBATION,
+    "simple": OptimisticActor(form="simple", hidden=tiny.HIDDEN),
+    "independent": OptimisticActor(form="independent", hidden=tiny.HIDDEN),
+    "still": OptimisticActor(hidden=tiny.HIDDEN, head_gain=0.0),
+}
+DEPARTED = dict(mean=0.5, std=0.8)  # from a pessimist that is a standard Gaussian: the known answer
+
+
+@pytest.fixture(scope="module")
+def states():
+    """Each form as it starts."""
+    return tiny.compiled(lambda: {name: part.init(jax.random.key(0), tiny.SPEC, FLOOR) for name, part in FORMS.items()})()
+
+
+class Beside(NamedTuple):
+    """Surroundings in which the pessimist is the same everywhere."""
+
+    mean: float = 0.0
+    std: float = 1.0
+
+
+def rising(obs, action, optimism):
+    """An upper bound that rises with the action, and with optimism."""
+    return optimism * action.sum(axis=-1)
+
+
+@functools.cache
+def _compiled(function, upper):
+    def run(state, pessimist, obs):
+        return function(state, Surroundings(lambda _: pessimist, upper, FLOOR), obs, KEY)
+
+    return tiny.compiled(run)
+
+
+def run(function, state, beside, obs=OBS, upper=rising):
+    shape = (*obs.shape[:-1], tiny.SPEC.action_dim)
+    pessimist = TanhNormal(np.full(shape, beside.mean, np.float32), np.full(shape, np.log(beside.std), np.float32))
+    return _compiled(function, upper)(state, pessimist, obs)
+
+
+def acted(part, state, beside, obs=OBS):
+    return np.asarray(run(part.act, state, beside, obs))
+
+
+def improved(part, state, beside, upper=rising):
+    return run(part.improve, state, beside, upper=upper)
+
+
+def flat(obs, action, optimism):
+    """Values that do not depend on the action."""
+    return jnp.zeros(obs.shape[:-1]) * action.sum(axis=-1)
+
+
+def departed(state, mean, std):
+    """The perturbation that turns a standard Gaussian into this one: a trunk of ones, and heads that say so."""
+    params = jax.tree.map(np.zeros_like, state.actor.params)["params"]
+    for layer in params["Trunk_0"].values():
+        layer["bias"] = np.ones_like(layer["bias"])
+    params["shift"]["kernel"] = np.full_like(params["shift"]["kernel"], mean / 8)
+    params["log_multiplier"]["kernel"] = np.full_like(params["log_multiplier"]["kernel"], math.atanh(math.log(std)) / 8)
+    return state._replace(actor=state.actor._replace(params={"params": params}))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_acts_on_one_observation_and_on_many(states, form):
+    for obs in (OBS[0], OBS):
+        action = acted(FORMS[form], states[form], Beside(), obs)
+        assert action.shape == (*obs.shape[:-1], tiny.SPEC.action_dim)
+        assert np.abs(action).max() <= 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_improves(states, form):
+    learnt, metrics = improved(FORMS[form], states[form], Beside(0.1, 0.5))
+    for before, after in zip(states[form], learnt, strict=True):
+        assert not tiny.same(before.params, after.params)
+    assert set(metrics) == {"optimistic_actor_loss", "kl", "kl_median", "optimism", "kl_weight"}
+    assert all(np.isfinite(metric) for metric in metrics.values())
+
+
+@pytest.mark.parametrize("form", ["perturbation", "simple"])
+def test_the_tied_forms_follow_the_pessimist_and_the_independent_does_not(states, form):
+    for which, follows in ((form, True), ("independent", False)):
+        one, other = (acted(FORMS[which], states[which], Beside(mean)) for mean in (0.0, 0.5))
+        assert np.array_equal(one, other) != follows
+
+
+def test_the_simple_form_keeps_the_pessimist_s_deviation(states):
+    """So its divergence is that of the shift alone: half the square of shift / sigma in each dimension."""
+    part, state = FORMS["simple"], states["simple"]
+    _, metrics = improved(part, state, Beside(0.3, 0.5))
+    shift = np.arctanh(acted(part, state, Beside(0.3, 0.5))) - 0.3 - 1.25 * 0.5 * NOISE
+    assert float(metrics["kl"]) == pytest.approx((shift**2 / (2 * 0.5**2)).mean(), rel=0.02)
+
+
+@pytest.mark.parametrize("std", [0.02, 1.0])
+@pytest.mark.parametrize("kl", ["optimist-pessimist", "pessimist-optimist"])
+def test_without_head_gain_it_starts_as_the_pessimist_exactly(states, std, kl):
+    part = dataclasses.replace(FORMS["still"], kl=kl)
+    _, metrics = improved(part, states["still"], Beside(0.7, std))
+    assert float(metrics["kl"]) == float(metrics["kl_median"]) == 0.0
+
+
+def test_it_acts_with_a_wider_deviation_than_it_answers_for(states):
+    part, around = FORMS["still"], Beside(0.1, 0.5)
+    np.testing.assert_allclose(acted(part, states["still"], around), np.tanh(0.1 + 1.25 * 0.5 * NOISE), rtol=1e-5)
+    assert float(improved(part, states["still"], around)[1]["kl"]) == 0.0
+
+
+def test_it_is_judged_by_actions_of_the_wider_deviation(states):
+    _, metrics = improved(FORMS["still"], states["still"], Beside(0.1, 0.5))
+    actions = acted(FORMS["still"], states["still"], Beside(0.1, 0.5))
+    assert float(metrics["optimistic_actor_loss"]) == pytest.approx(-actions.sum(axis=-1).mean(), rel=1e-5)  # optimism is 1, the KL 0
+
+
+@pytest.mark.parametrize(("multiplier", "floor"), [(1.25, 0.05810645), (0.75, 0.06893207)])
+def test_a_controller_that_sees_the_executed_deviation_has_a_floor(states, multiplier, floor):
+    own = dataclasses.replace(FORMS["still"], std_multiplier=multiplier)
+    executed = dataclasses.replace(own, controller="executed")
+    (_, of_own), (_, of_executed) = (improved(part, states["still"], Beside(0.1, 0.5)) for part in (own, executed))
+    assert float(of_executed["kl"]) == pytest.approx(floor, abs=1e-6)
+    assert float(of_own["kl"]) == 0.0
+    assert float(of_executed["optimistic_actor_loss"]) == float(of_own["optimistic_actor_loss"])  # the penalty is the same
+
+
+@pytest.mark.parametrize(("kl", "known"), [("optimist-pessimist", 0.16814355), ("pessimist-optimist", 0.25341895)])
+def test_the_divergence_has_its_known_value_in_each_direction(states, kl, known):
+    part = dataclasses.replace(PERTURBATION, kl=kl, kl_weight=Held(0.25))
+    state = departed(states["perturbation"], **DEPARTED)._replace(kl_weight=())
+    _, metrics = improved(part, state, Beside(), flat)
+    assert float(metrics["kl"]) == pytest.approx(known, abs=1e-6)
+    # The weight multiplies the sum over dimensions, of which there are two, not their mean.
+    assert float(metrics["optimistic_actor_loss"]) == pytest.approx(0.25 * 2 * known, abs=1e-6)
+
+
+def test_the_perturbation_is_relative_to_the_pessimist_s_deviation(states):
+    """Multiplier 0.8 and shift 0.5 on a pessimist of deviation 0.5: -log 0.8 + (0.8^2 + (0.5/0.5)^2)/2 - 1/2."""
+    _, metrics = improved(PERTURBATION, departed(states["perturbation"], **DEPARTED), Beside(-0.3, 0.5))
+    assert float(metrics["kl"]) == pytest.approx(-math.log(0.8) + (0.64 + 1) / 2 - 0.5, abs=1e-5)
+
+
+@pytest.mark.parametrize(("target", "above"), [(0.1, True), (0.2, False)])
+def test_above_its_target_optimism_falls_and_the_weight_rises_and_below_the_reverse(states, target, above):
+    """The divergence is 0.168 a dimension."""
+    part = dataclasses.replace(PERTURBATION, target_kl=target)
+    before = departed(states["perturbation"], **DEPARTED)
+    after, _ = improved(part, before, Beside())
+    assert (float(after.optimism.params) < float(before.optimism.params)) == above
+    assert (float(after.kl_weight.params) > float(before.kl_weight.params)) == above
+    assert abs(float(after.optimism.params - before.optimism.params)) == pytest.approx(3e-5, rel=0.01)
+    assert abs(float(after.kl_weight.params - before.kl_weight.params)) == pytest.approx(3e-5, rel=0.01)
+
+
+def test_it_starts_with_the_optimism_and_the_weight_of_the_paper(states):
+    def upper(obs, action, optimism):
+        return jnp.broadcast_to(optimism, obs.shape[:-1]) + 0.0 * action.sum(axis=-1)
+
+    _, metrics = improved(FORMS["still"], states["still"], Beside(), upper)
+    assert float(metrics["optimism"]) == pytest.approx(1.0)
+    assert float(metrics["kl_weight"]) == pytest.approx(0.25)
+    assert float(metrics["optimistic_actor_loss"]) == pytest.approx(-1.0)  # the upper bound was asked for with that optimism
+
+
+def test_optimism_never_falls_below_the_pessimist(states):
+    part = dataclasses.replace(PERTURBATION, optimism=Learnt(1.0, lr=1.0), target_kl=1e-3)
+    state = departed(states["perturbation"], **DEPARTED)
+    around = Surroundings(lambda _: TanhNormal(jnp.zeros((4, 2)), jnp.zeros((4, 2))), rising, FLOOR)
+
+    def step(optimism, _):
+        learnt, metrics = part.improve(state._replace(optimism=optimism), around, OBS, KEY)
+        return learnt.optimism, metrics["optimism"]
+
+    _, seen = tiny.compiled(lambda start: jax.lax.scan(step, start, length=500))(state.optimism)
+    assert (np.diff(seen) <= 0).all()
+    assert (np.asarray(seen) >= np.float32(FLOOR)).all()
+    assert float(seen[-1]) == pytest.approx(FLOOR, abs=1e-3)
+
+
+def test_where_values_say_nothing_the_optimist_stays_the_pessimist(states):
+    learnt, _ = improved(FORMS["still"], states["still"], Beside(0.3, 0.5), flat)
+    assert tiny.same(learnt.actor.params, states["still"].actor.params)
+
+
+def test_without_adjustment_nothing_but_the_actor_moves(states):
+    part = dataclasses.replace(PERTURBATION, optimism=Held(1.0), kl_weight=Held(0.25))
+    before = states["perturbation"]._replace(optimism=part.optimism.init(FLOOR), kl_weight=part.kl_weight.init())
+    after, metrics = improved(part, before, Beside())
+    assert after.optimism == after.kl_weight == ()
+    assert not tiny.same(before.actor.params, after.actor.params)
+    assert (float(metrics["optimism"]), float(metrics["kl_weight"])) == (1.0, 0.25)
+
+
+def test_the_median_is_logged_beside_the_mean(states):
+    """One state in which the pessimist is nearly certain dominates the mean."""
+
+    _, metrics = improved(PERTURBATION, departed(states["perturbation"], **DEPARTED), Beside(std=np.asarray([[1.0], [1.0], [1.0], [0.01]])))
+    assert float(metrics["kl_median"]) == pytest.approx(0.168, abs=1e-3)
+    assert float(metrics["kl"]) > 100
+
+
+def test_from_policy_samples_the_policy_and_learns_nothing():
+    np.testing.assert_allclose(acted(FromPolicy(), (), Beside(0.1, 0.5)), np.tanh(0.1 + 0.5 * NOISE), rtol=1e-5)
+    assert improved(FromPolicy(), (), Beside()) == ((), {})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        dict(target_kl=-0.1),
+        dict(target_kl=0.0),
+        dict(target_kl=math.nan),
+        dict(target_kl=math.inf),
+        dict(std_multiplier=0.0),
+        dict(std_multiplier=-1.25),
+        dict(std_multiplier=math.nan),
+        dict(std_multiplier=math.inf),
+        dict(head_gain=-0.01),
+        dict(lr=0.0),
+        dict(lr=-3e-4),
+        dict(hidden=()),
+        dict(hidden=(8, 0)),
+    ],
+)
+def test_senseless_optimists_are_refused(wrong):
+    with pytest.raises(UsageError):
+        OptimisticActor(**wrong)
+
+
+def test_a_head_gain_is_refused_where_there_are_no_heads():
+    with pytest.raises(UsageError, match="independent actor has none"):
+        OptimisticActor(form="independent", head_gain=0.0)
+
+
+@pytest.mark.parametrize("start", [-0.2, -0.5])
+def test_an_optimist_that_starts_no_higher_than_the_pessimist_is_refused_when_the_row_is_built(start):
+    with pytest.raises(UsageError, match=r"must start between -0\.2"):
+        tiny.with_part(ALGORITHMS["dac"], "explorer", optimism=Learnt(start))
+
+
+def test_an_optimist_may_start_between_pessimism_and_indifference():
+    row = tiny.with_part(ALGORITHMS["dac"], "explorer", optimism=Learnt(-0.1))
+    assert float(row.explorer.optimism.read(row.explorer.optimism.init(-0.2), -0.2)) == pytest.approx(-0.1)

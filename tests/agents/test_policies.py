@@ -1,0 +1,106 @@
+"""The soft policy: what it climbs and what holds its entropy."""
+
+import dataclasses
+import math
+
+import jax
+import numpy as np
+import pytest
+import tiny
+
+from dualac.agents.duals import Held, Learnt
+from dualac.agents.policies import Soft
+from dualac.errors import UsageError
+
+OBS, KEY = tiny.batch_of(5).obs, jax.random.key(5)
+
+
+def objective(obs, action):
+    return 3.0 * action[:, 0] - action[:, 1]
+
+
+def sampled(learner):
+    return tiny.compiled(lambda state: learner.row.policy.distribution(state, OBS).sample(KEY))(learner.state.policy)
+
+
+@pytest.fixture(scope="module")
+def improved():
+    """A function that improves a policy from a given state, compiled once for each part."""
+    compiled = {}
+
+    def improve(part, state):
+        if part not in compiled:
+            compiled[part] = tiny.compiled(lambda state: part.improve(state, objective, OBS, KEY))
+        return compiled[part](state)
+
+    return improve
+
+
+def test_it_is_paid_minus_alpha_log_pi_for_the_action_it_takes_next(sac):
+    action, bonus = tiny.compiled(sac.row.policy.backup)(sac.state.policy, OBS, KEY)
+    drawn, log_prob = sampled(sac)
+    alpha = math.exp(float(sac.state.policy.temperature.params))
+    np.testing.assert_array_equal(action, drawn)
+    np.testing.assert_allclose(bonus, -alpha * np.asarray(log_prob), rtol=1e-6)
+
+
+def test_its_loss_is_the_price_of_predictability_less_the_value(sac, improved):
+    _, metrics = improved(sac.row.policy, sac.state.policy)
+    action, log_prob = sampled(sac)
+    alpha = math.exp(float(sac.state.policy.temperature.params))
+    assert float(metrics["actor_loss"]) == pytest.approx(float((alpha * log_prob - objective(OBS, action)).mean()), rel=1e-5)
+    assert float(metrics["entropy"]) == pytest.approx(-float(log_prob.mean()), rel=1e-5)
+    assert float(metrics["ent_coef"]) == pytest.approx(alpha, rel=1e-6)
+
+
+def test_improving_moves_the_action_towards_value(sac, improved):
+    state = sac.state.policy
+    for _ in range(5):
+        state, _ = improved(sac.row.policy, state)
+    exploit = tiny.compiled(sac.row.policy.exploit)
+    before, after = (exploit(which, OBS) for which in (sac.state.policy, state))
+    assert float(objective(OBS, after).mean()) > float(objective(OBS, before).mean())
+
+
+@pytest.mark.parametrize("above", [True, False])
+def test_the_temperature_falls_while_entropy_is_above_its_target_and_rises_below(sac, improved, above):
+    """The target is that for one dimension times their number: it is placed a little to either side of the entropy measured."""
+    entropy = float(improved(sac.row.policy, sac.state.policy)[1]["entropy"])
+    target = (entropy - 0.1 if above else entropy + 0.1) / tiny.SPEC.action_dim
+    learnt, _ = improved(dataclasses.replace(sac.row.policy, entropy_per_dim=target), sac.state.policy)
+    # Adam's momentum is set aside: what counts is which way this batch pushed.
+    pushed = learnt.temperature.adam[0].mu - 0.9 * sac.state.policy.temperature.adam[0].mu
+    assert (float(pushed) > 0) == above
+
+
+def test_the_first_step_of_the_temperature_goes_the_right_way(sac, improved):
+    """An untrained policy is far too certain, so predictability becomes dearer; for a target lower still, cheaper."""
+    for target, direction in ((-0.5, 1), (-50.0, -1)):
+        learnt, _ = improved(dataclasses.replace(sac.row.policy, entropy_per_dim=target), sac.fresh.policy)
+        assert np.sign(learnt.temperature.params - sac.fresh.policy.temperature.params) == direction
+
+
+def test_the_target_entropy_is_minus_half_the_actions():
+    assert Soft().entropy_per_dim * 6 == -3.0
+
+
+def test_a_held_temperature_stays(sac):
+    part = dataclasses.replace(sac.row.policy, temperature=Held(0.1))
+    state = sac.state.policy._replace(temperature=part.temperature.init())
+    learnt, metrics = tiny.compiled(lambda state: part.improve(state, objective, OBS, KEY))(state)
+    assert learnt.temperature == ()
+    assert float(metrics["ent_coef"]) == pytest.approx(0.1)
+
+
+def test_exploiting_takes_the_mode(sac):
+    policy = tiny.compiled(sac.row.policy.distribution)(sac.state.policy, OBS)
+    np.testing.assert_allclose(sac.exploit(sac.state, (), OBS)[0], np.tanh(policy.mean), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [dict(hidden=()), dict(hidden=(8, 0)), dict(lr=0.0), dict(lr=-1.0), dict(temperature=Learnt(0.0)), dict(temperature=Learnt(-1.0))],
+)
+def test_senseless_policies_are_refused(wrong):
+    with pytest.raises(UsageError):
+        Soft(**wrong)

@@ -1,0 +1,92 @@
+"""Trains a run in several lives, each ended by SIGKILL exactly where it is told, the last one free to finish.
+
+python killed.py RUN WHERE:WHEN...
+
+WHERE:WHEN is  step:N     as the environment answers to step N
+               learnt:N   after the update of step N, before anything is written about it
+               reset:N    as the networks are reset after step N
+               before:N   at the door of the evaluation at step N        after:N   when its rows are on disk
+               state:N    when the checkpoint of step N has a state, no replay
+               commit:N   when all its files are written, not yet its name
+               named:N    when it has its name, the oldest not yet deleted
+               tidy:N     when the checkpoint of step N is on its way to be deleted
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+from unittest import mock
+
+# Before the fork: imported once for all lives. No life has started a JAX device yet, so each is as good as a fresh process.
+from dualac.training import checkpoint, learner, loop, member
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def dying(function, doomed, *, after: bool = False):
+    """The function, which kills the process before (or after) the call for which `doomed` is true."""
+
+    def call(*args, **kwargs):
+        if not after and doomed(*args):
+            die()
+        answer = function(*args, **kwargs)
+        if after and doomed(*args):
+            die()
+        return answer
+
+    return call
+
+
+def prepare_to_die(where: str, when: int) -> None:
+    def patch(owner, name, doomed, **words):
+        mock.patch.object(owner, name, dying(getattr(owner, name), doomed, **words)).start()
+
+    partial = f".partial-{when}"
+    match where:
+        case "step":
+            patch(member.Member, "step", lambda self, action, step: step == when, after=True)
+        case "learnt":
+            patch(learner.Learner, "learn", lambda self, batches, step: step == when, after=True)
+        case "reset":
+            patch(learner.Learner, "reset", lambda self, step: step == when, after=True)
+        case "before" | "after":
+            patch(loop.Session, "evaluate", lambda self: self.step == when, after=where == "after")
+        case "state":
+            patch(checkpoint.Checkpoints, "_save_replay", lambda self, folder, replay: folder.name == partial)
+        case "commit":
+            patch(Path, "rename", lambda self, target: self.name == partial)
+        case "named":
+            patch(Path, "rename", lambda self, target: self.name == partial, after=True)
+        case "tidy":
+            patch(checkpoint.shutil, "rmtree", lambda folder: folder.name == f".trash-{when}")
+        case _:
+            raise ValueError(where)
+
+
+def life(run: Path, death: str | None) -> int:
+    """How it ended: 0, or minus the signal."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if death:
+        where, _, when = death.partition(":")
+        prepare_to_die(where, int(when))
+    loop.train([run], lambda message: None)
+    os._exit(0)
+
+
+def main() -> None:
+    run, deaths = Path(sys.argv[1]), sys.argv[2:]
+    for death in deaths:
+        ended = life(run, death)
+        if ended != -signal.SIGKILL:
+            raise SystemExit(f"the life that was to end at {death} ended with {ended}")
+    if life(run, None) != 0:
+        raise SystemExit("the last life did not end well")
+
+
+if __name__ == "__main__":
+    main()

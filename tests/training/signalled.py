@@ -1,0 +1,34 @@
+"""A worker that gets a signal exactly as its environment answers to a step.
+
+python signalled.py SIGNAL STEP RUN
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from dualac.training import machine
+
+machine.pin(1)  # as the worker does, before anything imports JAX
+
+from dualac.training import worker  # noqa: E402
+from dualac.training.member import Member  # noqa: E402
+
+
+def main() -> int:
+    number, when, run = signal.Signals[sys.argv[1]], int(sys.argv[2]), Path(sys.argv[3])
+    step = Member.step
+
+    def signalled(self, action, at):
+        if at == when:
+            os.kill(os.getpid(), number)
+        return step(self, action, at)
+
+    Member.step = signalled
+    sys.argv = ["worker", "--threads", "1", str(run)]
+    return worker.main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

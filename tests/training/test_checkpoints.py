@@ -1,0 +1,337 @@
+"""Checkpoints: whole or not at all, checked before they are believed, and never a silent start from scratch."""
+
+import errno
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.training import toys
+from tests.training.runs import a_run, assert_same_run, checkpoint_steps, events, extended, go_on, last, replay_of, rows, trained
+
+from dualac.errors import DataError, RunFailedError, TryAgainError
+from dualac.training import checkpoint as checkpoint_module
+from dualac.training import log as log_module
+from dualac.training.checkpoint import MOST_SEGMENTS, Checkpoints, Snapshot
+from dualac.training.replay import Replay
+from dualac.training.run import prepare
+from dualac.types import Spec
+
+WHOLE = a_run(eval_every=8)
+HALF = extended(WHOLE, 24)
+
+
+@pytest.fixture
+def half(golden, tmp_path) -> Path:
+    """A run that stands at 24 of 40 steps, with checkpoints at 16 and 24."""
+    shutil.copytree(golden(HALF), HALF.directory(tmp_path))
+    return prepare(WHOLE, tmp_path)
+
+
+def newest_segment(checkpoint: Path) -> Path:
+    return max((checkpoint / "replay").iterdir(), key=lambda file: int(file.stem.split("-")[1]))
+
+
+FILES = {
+    "state": lambda checkpoint: checkpoint / "state.safetensors",
+    "segment": newest_segment,
+    "manifest": lambda checkpoint: checkpoint / "manifest.json",
+}
+DAMAGES = {
+    "empty": lambda content: b"",
+    "half": lambda content: content[: len(content) // 2],
+    "short": lambda content: content[:-1],
+    "flipped": lambda content: flipped(content, len(content) // 2),
+}
+
+
+def flipped(content: bytes, where: int) -> bytes:
+    return content[:where] + bytes([content[where] ^ 1]) + content[where + 1 :]
+
+
+def assert_the_one_before_is_used(path: Path, golden: Path) -> None:
+    heard = go_on(path)
+    named = events(path, "damaged_checkpoint")
+    assert len(named) == 1
+    assert str(path / "checkpoints" / "24") in named[0]["reason"]
+    assert [message["text"] for message in heard if message["kind"] == "warning"] == [named[0]["reason"]]
+    assert events(path, "resumed")[0]["step"] == 16
+    assert list((path / "checkpoints").glob("damaged-24-*"))
+    assert_same_run(path, golden)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("file", FILES)
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(file, damage, half, golden):
+    victim = FILES[file](half / "checkpoints" / "24")
+    victim.write_bytes(DAMAGES[damage](victim.read_bytes()))
+    assert_the_one_before_is_used(half, golden(WHOLE))
+
+
+@pytest.mark.parametrize("fact", ["step", "added", "state", "inc", "eval.jsonl", "episodes", "total"])
+def test_a_flipped_digit_in_the_manifest_is_found(fact, half, golden):
+    """It is valid JSON still, of a run that never was; only a hash can tell."""
+    victim = half / "checkpoints" / "24" / "manifest.json"
+    content = victim.read_bytes()
+    number = re.search(rf'"{fact}": -?[\d.]+(?=\D)'.encode(), content)
+    assert number is not None
+    victim.write_bytes(flipped(content, number.end() - 1))
+    assert json.loads(victim.read_bytes()) != json.loads(content)
+    assert_the_one_before_is_used(half, golden(WHOLE))
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_missing_file_is_damage(file, half, golden):
+    FILES[file](half / "checkpoints" / "24").unlink()
+    assert_the_one_before_is_used(half, golden(WHOLE))
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_run_whose_checkpoints_are_all_damaged_is_refused_and_never_started_from_scratch(file, half):
+    for step in (16, 24):
+        FILES[file](half / "checkpoints" / str(step)).write_bytes(b"x")
+    before = {name: (half / name).read_bytes() for name in ("eval.jsonl", "train.jsonl")}
+    with pytest.raises(DataError, match=r"checkpoints/24 is damaged.*checkpoints/16 is damaged.*no checkpoint is left") as refusal:
+        go_on(half)
+    assert refusal.value.code == 65
+    assert checkpoint_steps(half) == [16, 24]
+    assert before == {name: (half / name).read_bytes() for name in before}
+
+
+def test_results_without_any_checkpoint_are_refused(half):
+    shutil.rmtree(half / "checkpoints")
+    before = (half / "eval.jsonl").read_bytes()
+    with pytest.raises(DataError, match="has results but no checkpoint to continue from") as refusal:
+        go_on(half)
+    assert refusal.value.code == 65
+    assert (half / "eval.jsonl").read_bytes() == before
+
+
+def test_what_a_kill_left_half_written_or_half_deleted_is_ignored_and_cleared_away(half, golden):
+    shutil.copytree(half / "checkpoints" / "24", half / "checkpoints" / ".partial-32")
+    shutil.copytree(half / "checkpoints" / "16", half / "checkpoints" / ".trash-8")
+    (half / "checkpoints" / ".trash-8" / "manifest.json").unlink()
+    go_on(half)
+    assert events(half, "resumed")[0]["step"] == 24
+    assert_same_run(half, golden(WHOLE))
+
+
+def test_a_half_written_last_row_of_a_log_is_written_again(half, golden):
+    for name in ("eval.jsonl", "train.jsonl"):
+        with (half / name).open("a") as file:
+            file.write('{"step": 31, "ret')
+    go_on(half)
+    assert_same_run(half, golden(WHOLE))
+
+
+def test_a_log_that_lost_rows_since_the_checkpoint_is_refused(half):
+    (half / "eval.jsonl").write_bytes((half / "eval.jsonl").read_bytes()[:-5])
+    with pytest.raises(DataError, match=r"eval.jsonl is shorter than when the checkpoint was written"):
+        go_on(half)
+
+
+def test_a_checkpoint_of_another_run_is_refused(half, golden):
+    shutil.rmtree(half / "checkpoints")
+    shutil.copytree(golden(extended(a_run(eval_every=8, seed=4), 24)) / "checkpoints", half / "checkpoints")
+    with pytest.raises(DataError, match="it belongs to another run") as refusal:
+        go_on(half)
+    assert refusal.value.code == 65
+
+
+def test_a_checkpoint_of_another_format_is_refused(half, monkeypatch):
+    with monkeypatch.context() as patch:
+        rewritten(half, lambda state: state, lambda: patch.setattr(checkpoint_module, "SCHEMA", 99))
+    shutil.rmtree(half / "checkpoints" / "16")
+    with pytest.raises(DataError, match="written in format 99, this version reads 1"):
+        go_on(half)
+
+
+def rewritten(path: Path, change: Callable[[Any], Any], first: Callable[[], None] = lambda: None) -> None:
+    """The checkpoint at 24 with another state, signed as it should be: no damage."""
+    replay = Replay(20, Spec(3, 2), np.random.SeedSequence(0))
+    snapshot, _ = Checkpoints(path, WHOLE.identity()).restore(replay)
+    assert snapshot is not None
+    shutil.rmtree(path / "checkpoints" / "24")
+    first()
+    Checkpoints(path, WHOLE.identity()).save(Snapshot(24, change(snapshot.arrays), snapshot.facts), replay)
+
+
+LEAF = "agent.critic.online.params.params.critic_0.Dense_0.kernel"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda state: state | {LEAF: state[LEAF].astype(np.float64)}, r"is \(\(5, 8\), .*float64.*\), this version has \(\(5, 8\), .*float32"),
+        (lambda state: state | {LEAF: state[LEAF][:, :7].copy()}, r"is \(\(5, 7\), .*\), this version has \(\(5, 8\)"),
+        (lambda state: {name: leaf for name, leaf in state.items() if name != LEAF}, "is missing, this version has"),
+    ],
+    ids=["dtype", "shape", "missing"],
+)  # fmt: skip
+def test_a_leaf_that_does_not_fit_is_named(change, told, half):
+    rewritten(half, change)
+    with pytest.raises(DataError, match=f"{LEAF} {told}"):
+        go_on(half)
+
+
+def test_a_leaf_too_many_is_named(half):
+    rewritten(half, lambda state: state | {"agent.soul": np.zeros(1, np.float32)})
+    with pytest.raises(DataError, match=r"agent\.soul is .*this version has no such thing"):
+        go_on(half)
+
+
+def test_a_task_that_changed_its_sizes_since_is_refused_in_one_line(tmp_path, monkeypatch):
+    run = a_run(task=toys.task("Growing"), eval_every=8)
+    path = trained(extended(run, 16), tmp_path)
+    prepare(run, tmp_path)
+    monkeypatch.setenv("DUALAC_TEST_GROWN", "4")
+    with pytest.raises(DataError):
+        go_on(path)
+
+
+def test_the_last_two_are_kept(golden):
+    assert checkpoint_steps(golden(a_run())) == [32, 40]
+    assert checkpoint_steps(golden(HALF)) == [16, 24]
+
+
+def test_a_checkpoint_links_to_what_the_one_before_it_wrote_and_adds_only_what_is_new(golden):
+    path = golden(a_run(capacity=100))
+    names = [sorted(file.name for file in (path / "checkpoints" / step / "replay").iterdir()) for step in ("32", "40")]
+    assert names[0] == sorted(f"{start}-{start + 8}.safetensors" for start in range(0, 32, 8))
+    assert names[1] == sorted(f"{start}-{start + 8}.safetensors" for start in range(0, 40, 8))
+    for name in names[0]:
+        assert (path / "checkpoints" / "32" / "replay" / name).samefile(path / "checkpoints" / "40" / "replay" / name)
+
+
+def test_files_of_transitions_that_were_overwritten_are_let_go(golden):
+    assert sorted(file.name for file in (last(golden(a_run())) / "replay").iterdir()) == [
+        "16-24.safetensors",
+        "24-32.safetensors",
+        "32-40.safetensors",
+    ]
+
+
+def kept(tmp_path: Path) -> tuple[Checkpoints, Replay]:
+    return Checkpoints(tmp_path, "me"), Replay(100, Spec(1, 1), np.random.SeedSequence(0))
+
+
+def lived(replay: Replay, count: int) -> None:
+    for number in range(replay.added, replay.added + count):
+        replay.add([number], [number], number, 1.0, [number + 1])
+
+
+def test_a_replay_in_too_many_files_is_written_afresh_as_one(tmp_path):
+    checkpoints, replay = kept(tmp_path)
+    most = 0
+    for step in range(1, MOST_SEGMENTS + 4):
+        lived(replay, 1)
+        checkpoints.save(Snapshot(step, {}, {}), replay)
+        files = len(list((tmp_path / "checkpoints" / str(step) / "replay").iterdir()))
+        most = max(most, files)
+        assert replay_of(tmp_path / "checkpoints" / str(step), 100)["reward"].tolist() == list(range(step))
+    assert most == MOST_SEGMENTS
+    assert files < 5
+
+
+def test_a_file_system_without_hard_links_will_do(tmp_path, monkeypatch):
+    def refuse(source, target):
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    checkpoints, replay = kept(tmp_path)
+    for step in (1, 2, 3):
+        lived(replay, 5)
+        checkpoints.save(Snapshot(step, {"x": np.ones(1, np.float32)}, {}), replay)
+    other = Replay(100, Spec(1, 1), np.random.SeedSequence(1))
+    snapshot, damaged = Checkpoints(tmp_path, "me").restore(other)
+    assert snapshot is not None and (snapshot.step, damaged) == (3, [])
+    assert other.read(0, 15)["reward"].tolist() == list(range(15))
+
+
+def test_a_state_that_is_not_finite_is_never_written(tmp_path):
+    checkpoints, replay = kept(tmp_path)
+    with pytest.raises(RunFailedError, match=r"diverged: agent\.w is no longer finite at step 7"):
+        checkpoints.save(Snapshot(7, {"agent.w": np.array([1.0, np.nan], np.float32)}, {}), replay)
+    assert checkpoints.steps() == []
+
+
+def test_reading_a_policy_changes_nothing_on_disk(golden, tmp_path):
+    path = tmp_path / "run"
+    shutil.copytree(golden(HALF), path)
+    (path / "checkpoints" / ".partial-32").mkdir()
+    (path / "checkpoints" / "24" / "state.safetensors").write_bytes(b"")
+    before = sorted(path.rglob("*"))
+    assert Checkpoints(path, HALF.identity()).peek().step == 16
+    assert sorted(path.rglob("*")) == before
+    with pytest.raises(DataError, match="no checkpoint can be read"):
+        Checkpoints(path, HALF.identity()).peek(24)
+
+
+def full_disk(monkeypatch: pytest.MonkeyPatch, number: int, part: str) -> None:
+    """No file whose path has this part can be flushed."""
+    fsync = os.fsync
+
+    def refuse(handle: int) -> None:
+        if part in os.readlink(f"/proc/self/fd/{handle}"):
+            raise OSError(number, os.strerror(number))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", refuse)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+@pytest.mark.parametrize("part", [".partial-32/state", ".partial-32/replay/", ".partial-32/manifest"])
+def test_a_full_disk_ends_the_run_with_try_again_and_spoils_nothing(part, number, half, golden):
+    with pytest.MonkeyPatch.context() as patch:
+        full_disk(patch, number, part)
+        with pytest.raises(
+            TryAgainError, match=r"the checkpoint at step 32 could not be written \(.*\); the one at step 24 is good; free space and resume"
+        ) as told:
+            go_on(half)
+    assert told.value.code == 75
+    assert checkpoint_steps(half) == [16, 24]
+    assert not list((half / "checkpoints").glob(".*"))
+    assert not (half / "FAILED").exists()
+    go_on(half)
+    assert_same_run(half, golden(WHOLE))
+
+
+def test_a_disk_too_full_for_the_logs_is_a_full_disk_too(half, golden):
+    """A checkpoint flushes the logs first."""
+    with pytest.MonkeyPatch.context() as patch:
+        full_disk(patch, errno.ENOSPC, "/train.jsonl")
+        with pytest.raises(TryAgainError) as told:
+            go_on(half)
+    assert told.value.code == 75
+    assert not (half / "FAILED").exists()
+    go_on(half)
+    assert_same_run(half, golden(WHOLE))
+
+
+def test_a_disk_too_full_for_a_row_of_the_log_is_a_full_disk_too(half, golden):
+    append = log_module.Log._append
+
+    def refuse(self, name, row):
+        if name == "train.jsonl":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        append(self, name, row)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log_module.Log, "_append", refuse)
+        with pytest.raises(TryAgainError) as told:
+            go_on(half)
+    assert told.value.code == 75
+    assert not (half / "FAILED").exists()
+    go_on(half)
+    assert_same_run(half, golden(WHOLE))
+
+
+def test_rows_are_there_once_each_after_a_resume(half, golden):
+    go_on(half)
+    steps = [(row["step"], row["episode"]) for row in rows(half, "eval.jsonl")]
+    assert len(steps) == len(set(steps)) == 12

@@ -1,0 +1,193 @@
+"""The contract: a run that is killed and resumed, however often and wherever, ends with the bits of one that never was."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.training import toys
+from tests.training.runs import (
+    CARTPOLE,
+    ROOT,
+    a_run,
+    agent_of,
+    assert_same_run,
+    checkpoint_steps,
+    environment,
+    events,
+    extended,
+    go_on,
+    last,
+    manifest,
+    python,
+    replay_of,
+    rows,
+    same,
+    trained,
+)  # fmt: skip
+
+from dualac.envs import Protocol
+from dualac.errors import DataError
+from dualac.training import machine
+from dualac.training.run import prepare
+
+KILLED = Path(__file__).with_name("killed.py")
+
+# In warm-up, in an episode, at both ends of an evaluation, at the reset, with a replay that has wrapped, between a checkpoint's files.
+CHAIN = ("step:5", "step:13", "before:20", "after:20", "reset:25", "step:38", "commit:40")
+EACH = (
+    *CHAIN,
+    "step:1",
+    "commit:0",
+    "state:16",
+    "learnt:10",
+    "learnt:27",
+    "named:24",
+    "tidy:8",
+    "before:0",
+    "after:0",
+    "before:40",
+    "after:40",
+    "state:40",
+)
+
+WORLDS = pytest.mark.parametrize(("name", "world"), [("dac", {}), ("sac", CARTPOLE)], ids=["dac-toy", "sac-cartpole"])
+
+
+def killed(run: Path, *deaths: str, **words) -> None:
+    told = python(KILLED, run, *deaths, **words)
+    assert told.returncode == 0, told.stderr
+
+
+@WORLDS
+def test_a_run_killed_everywhere_ends_as_one_that_never_was(name, world, golden, tmp_path):
+    run = a_run(name, **world)
+    path = prepare(run, tmp_path)
+    killed(path, *CHAIN)
+    assert_same_run(path, golden(run))
+    assert len(events(path, "resumed")) == len(CHAIN)
+    assert len(events(path, "started")) == 1
+
+
+@pytest.mark.kill
+@pytest.mark.parametrize("death", EACH)
+@WORLDS
+def test_a_run_killed_once_ends_as_one_that_never_was(name, world, death, golden, tmp_path):
+    run = a_run(name, **world)
+    path = prepare(run, tmp_path)
+    killed(path, death)
+    assert_same_run(path, golden(run))
+
+
+@pytest.mark.kill
+def test_a_worker_killed_at_random_moments_ends_as_one_that_never_was(tmp_path):
+    """Moments, not steps: wherever the machine happens to be, the disk, the imports and the compiler included."""
+    run = a_run("dac", steps=600, checkpoint_every=20, eval_every=50, log_every=30, resets=(200,), capacity=100)
+
+    def worker(path: Path) -> subprocess.Popen[bytes]:
+        words = [sys.executable, "-m", "dualac.training.worker", "--threads", "1", str(path)]
+        return subprocess.Popen(words, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    straight = prepare(run, tmp_path / "straight")
+    began = time.monotonic()
+    assert worker(straight).wait() == 0
+    whole = time.monotonic() - began
+
+    path, moments, kills = prepare(run, tmp_path / "killed"), np.random.default_rng(0), 0
+    while not (path / "DONE").exists():
+        process = worker(path)
+        try:
+            assert process.wait(moments.uniform(0.3, 1.2) * whole if kills < 25 else None) == 0
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            kills += 1
+    assert kills > 0
+    assert_same_run(path, straight, capacity=100)
+
+
+def test_two_fresh_processes_give_the_same_bits(tmp_path):
+    """Whatever order their sets have, wherever they were started."""
+    one, other = prepare(a_run(), tmp_path / "one"), prepare(a_run(), tmp_path / "other")
+    killed(one, PYTHONHASHSEED="1")
+    killed(other, PYTHONHASHSEED="2", cwd=tmp_path)
+    assert_same_run(one, other)
+
+
+@pytest.mark.parametrize("steps", [24, 25])
+def test_a_finished_run_that_is_extended_equals_one_that_was_longer_from_the_start(steps, golden, tmp_path):
+    """At 25 the end of the first is the very step after which the second resets; its evaluation there is one more than the longer run has."""
+    run = a_run(eval_every=8)
+    path = trained(extended(run, steps), tmp_path)
+    assert trained(run, tmp_path) == path
+    extra = [row for row in rows(path, "eval.jsonl") if row["step"] % 8]
+    assert {row["step"] for row in extra} == ({25} if steps == 25 else set())
+    if not extra:
+        assert_same_run(path, golden(run))
+    assert (last(path) / "state.safetensors").read_bytes() == (last(golden(run)) / "state.safetensors").read_bytes()
+
+
+def test_a_run_extended_past_its_replay_equals_one_that_was_longer_from_the_start(golden, tmp_path):
+    """Shorter than its capacity it needs a smaller ring: what is in it must be found again in the larger one."""
+    run = a_run(eval_every=8, capacity=30)
+    trained(extended(run, 16), tmp_path)
+    assert_same_run(trained(run, tmp_path), golden(run), capacity=30)
+
+
+def test_evaluating_more_often_changes_nothing_else(golden, tmp_path):
+    usual, more = golden(a_run()), trained(a_run(eval_every=1), tmp_path)
+    assert (last(usual) / "state.safetensors").read_bytes() == (last(more) / "state.safetensors").read_bytes()
+    assert manifest(last(usual))["sampler"] == manifest(last(more))["sampler"]
+    assert rows(usual, "eval.jsonl") == [row for row in rows(more, "eval.jsonl") if row["step"] % 10 == 0]
+    assert len(rows(more, "eval.jsonl")) == 41 * 2
+
+
+def test_evaluating_longer_plays_the_same_episodes_first(golden, tmp_path):
+    usual, more = golden(a_run()), trained(a_run(eval_episodes=3), tmp_path)
+    assert same(agent_of(last(usual)), agent_of(last(more)))
+    assert rows(usual, "eval.jsonl") == [row for row in rows(more, "eval.jsonl") if row["episode"] < 2]
+
+
+def test_checkpointing_more_often_changes_nothing_else(golden, tmp_path):
+    usual, more = golden(a_run()), trained(a_run(checkpoint_every=1), tmp_path)
+    assert_same_run(more, usual)
+    assert checkpoint_steps(more) == [39, 40]
+
+
+def test_logging_more_often_changes_nothing_else(golden, tmp_path):
+    usual, more = golden(a_run()), trained(a_run(log_every=1), tmp_path)
+    assert same(agent_of(last(usual)), agent_of(last(more)))
+    assert same(replay_of(last(usual), 20), replay_of(last(more), 20))
+    assert (usual / "eval.jsonl").read_bytes() == (more / "eval.jsonl").read_bytes()
+    assert [row["step"] for row in rows(more, "train.jsonl")] == list(range(1, 41))
+
+
+def test_another_seed_is_another_run(golden):
+    assert not same(agent_of(last(golden(a_run()))), agent_of(last(golden(a_run(seed=4)))))
+
+
+def test_a_run_resumed_under_another_fingerprint_is_refused_unless_allowed_and_then_says_so(tmp_path, monkeypatch):
+    path = trained(a_run(steps=16), tmp_path)
+    changed = machine.fingerprint() | {"cores": 99}
+    monkeypatch.setattr(machine, "fingerprint", lambda: changed)
+    prepare(a_run(steps=24), tmp_path)
+    with pytest.raises(DataError, match=r"cores: .* there, 99 here.*--allow-inexact"):
+        go_on(path)
+    go_on(path, allow_inexact=True)
+    assert checkpoint_steps(path)[-1] == 24
+    assert "cores" in events(path, "inexact_resume")[0]["reason"]
+
+
+@pytest.mark.parametrize("toy", ["Forgetful", "Fading"])
+def test_a_task_that_does_not_play_its_episode_again_is_named_and_the_run_goes_on(toy, tmp_path, monkeypatch):
+    """Not even its length need be the same."""
+    monkeypatch.setattr(toys.Fading, "made", 0)
+    run = a_run(task=toys.task(toy), steps=16, eval_every=16, protocol=Protocol(time_limit=50))
+    path = trained(run, tmp_path)
+    prepare(extended(run, 24), tmp_path)
+    heard = go_on(path)
+    assert "does not play the same episode again" in events(path, "inexact_resume")[0]["reason"]
+    assert any(message["kind"] == "warning" for message in heard)
+    assert checkpoint_steps(path)[-1] == 24

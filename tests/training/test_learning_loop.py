@@ -1,0 +1,177 @@
+"""What the loop does with an agent: compiles it once, resets it when told to, tells it how episodes went."""
+
+from collections import Counter
+
+import jax
+import numpy as np
+import pytest
+from tests.training.runs import a_run, agent_of, events, extended, go_on, last, manifest, rows, same, trained
+
+from dualac.agents.actor_critic import make_agent
+from dualac.training import learner as learner_module
+from dualac.training.learner import Learner
+from dualac.training.run import prepare
+from dualac.types import Agent, Spec
+
+SPEC = Spec(3, 2)
+
+
+@pytest.mark.parametrize("name", ["dac", "sac"])
+def test_nothing_is_traced_again_after_its_first_call(name, compiled_afresh, monkeypatch, tmp_path):
+    """Not by a reset, an episode's end, a row of the log, an evaluation, nor by a resumed run."""
+    traces, after_learning = Counter(), []
+
+    def counted(row, spec) -> Agent:
+        def watch(function, kind):
+            def call(*args):
+                traces[kind] += 1
+                return function(*args)
+
+            return call
+
+        return Agent(*(watch(function, kind) for kind, function in make_agent(row, spec)._asdict().items()))
+
+    learn = Learner.learn
+
+    def noted(self, batches, step):
+        learn(self, batches, step)
+        after_learning.append(traces["update"])
+
+    monkeypatch.setattr(learner_module, "make_agent", counted)
+    monkeypatch.setattr(Learner, "learn", noted)
+    run = a_run(name, eval_every=8)
+    path = trained(extended(run, 32), tmp_path)
+    assert len(after_learning) == 23
+    assert len(set(after_learning)) == 1
+    assert {kind: traces[kind] for kind in ("init", "explore", "exploit", "hear")} == {"init": 1, "explore": 1, "exploit": 1, "hear": 1}
+
+    traces.clear()
+    after_learning.clear()
+    prepare(run, tmp_path)
+    go_on(path)
+    assert len(after_learning) == 8
+    assert len(set(after_learning)) == 1
+    assert all(traces[kind] <= 1 for kind in ("init", "explore", "exploit", "hear"))
+
+
+def leaves(learner: Learner) -> dict[str, np.ndarray]:
+    return {name: array for name, array in learner.save(0).items() if name.startswith("agent.")}
+
+
+def kernels(learner: Learner) -> list[np.ndarray]:
+    """The initial weights that are drawn; scalars, biases and moments start the same always."""
+    return [array for name, array in sorted(leaves(learner).items()) if name.endswith("kernel") and ".adam." not in name]
+
+
+@pytest.mark.parametrize("name", ["dac", "sac"])
+def test_a_reset_brings_weights_unlike_the_first_and_unlike_those_of_another_reset(name):
+    learner = Learner([a_run(name)], SPEC)
+    drawn = [kernels(learner)]
+    for step in (25, 30):
+        learner.reset(step, same_init=False)
+        drawn.append(kernels(learner))
+    assert len(drawn[0]) > 0
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        assert not any(np.array_equal(a, b) for a, b in zip(drawn[one], drawn[other], strict=True))
+
+
+def test_a_reset_starts_every_optimiser_and_scalar_afresh(golden):
+    """All that learned is gone: the moments, the counts, the temperature, the targets."""
+    learner = Learner([a_run("dac")], SPEC)
+    fresh = leaves(learner)
+    from dualac.training.checkpoint import Checkpoints
+
+    path = golden(a_run("dac"))
+    learner.restore([Checkpoints(path, a_run("dac").identity()).peek()])
+    learned = leaves(learner)
+    assert all(not np.array_equal(fresh[name], learned[name]) for name in fresh if fresh[name].size > 1 or name.endswith("count"))
+    learner.reset(25, same_init=True)
+    assert same(leaves(learner), fresh)
+
+
+def test_a_reset_to_the_same_init_is_the_first_state_to_the_bit():
+    learner = Learner([a_run("dac", reset_same_init=True)], SPEC)
+    first = leaves(learner)
+    learner.reset(25, same_init=True)
+    assert same(leaves(learner), first)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "steps"),
+    [
+        ({"resets": (15, 25)}, [15, 25]),
+        ({"resets": (), "reset_every": 12}, [12, 24, 36]),
+        ({"resets": (15,), "reset_every": 15}, [15, 30]),
+        ({"resets": ()}, []),
+    ],
+    ids=["list", "every", "both", "never"],
+)  # fmt: skip
+def test_resets_come_by_list_and_by_every_so_many_steps(schedule, steps, monkeypatch, tmp_path):
+    seen = []
+    reset = Learner.reset
+    monkeypatch.setattr(Learner, "reset", lambda self, step, **how: (seen.append(step), reset(self, step, **how)))
+    path = trained(a_run(**schedule), tmp_path)
+    assert seen == steps == [event["step"] for event in events(path, "reset")]
+    assert manifest(last(path))["added"] == 40  # the replay stays
+
+
+def test_the_run_knows_whether_resets_return_to_the_first_weights(monkeypatch, tmp_path):
+    told = []
+    reset = Learner.reset
+    monkeypatch.setattr(Learner, "reset", lambda self, step, **how: (told.append(how), reset(self, step, **how)))
+    trained(a_run(reset_same_init=True), tmp_path / "same")
+    trained(a_run(), tmp_path / "fresh")
+    assert told == [{"same_init": True}, {"same_init": False}]
+
+
+@pytest.mark.parametrize("schedule", [{"resets": (40,)}, {"resets": (), "reset_every": 40}])
+def test_a_reset_due_at_the_last_step_does_not_destroy_the_final_policy(schedule, golden, tmp_path):
+    never, due = golden(a_run(resets=())), trained(a_run(**schedule), tmp_path)
+    assert same(agent_of(last(never)), agent_of(last(due)))
+    assert (never / "eval.jsonl").read_bytes() == (due / "eval.jsonl").read_bytes()
+
+
+def test_an_extended_run_resets_after_what_was_its_last_step(golden, tmp_path):
+    run = a_run(resets=(24,), eval_every=8)
+    path = trained(extended(run, 24), tmp_path)
+    assert not events(path, "reset")
+    trained(run, tmp_path)
+    assert [event["step"] for event in events(path, "reset")] == [24]
+    assert same(agent_of(last(path)), agent_of(last(golden(run))))
+
+
+def test_learning_starts_after_warm_up_and_not_before(golden):
+    path = golden(a_run())
+    by_step = {row["step"]: row for row in rows(path, "train.jsonl")}
+    assert by_step[7]["train/n_updates"] == 0
+    assert "train/critic_loss" not in by_step[7]
+    assert by_step[14]["train/n_updates"] == 5 * 2
+    assert np.isfinite(by_step[14]["train/critic_loss"])
+
+
+def test_warm_up_acts_at_random_and_the_policy_afterwards(monkeypatch, tmp_path):
+    asked = []
+    explore = Learner.explore
+    monkeypatch.setattr(Learner, "explore", lambda self, obs, step: (asked.append(step), explore(self, obs, step))[1])
+    trained(a_run(), tmp_path)
+    assert asked == list(range(10, 41))
+
+
+def test_every_episode_that_ends_is_told_to_the_agent_with_its_return(monkeypatch, tmp_path):
+    heard = []
+    hear = Learner.hear
+    monkeypatch.setattr(Learner, "hear", lambda self, returns, step: (heard.extend(r for r in returns if r is not None), hear(self, returns, step)))
+    path = trained(a_run(), tmp_path)
+    facts = manifest(last(path))["facts"]
+    assert heard == [episode["return"] for episode in facts["recent"]]
+    assert len(heard) == facts["episodes"] > 0
+
+
+def test_acting_is_the_same_for_one_observation_alone_and_in_a_learner_that_was_restored(golden):
+    from dualac.training.checkpoint import Checkpoints
+
+    learner = Learner([a_run()], SPEC)
+    learner.restore([Checkpoints(golden(a_run()), a_run().identity()).peek()])
+    obs = np.ones(3, np.float32)
+    assert np.array_equal(learner.exploit(0)(obs), learner.exploit(0)(obs))
+    assert jax.tree.all(jax.tree.map(lambda leaf: bool(np.isfinite(leaf).all()), learner.state))

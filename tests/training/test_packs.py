@@ -1,0 +1,125 @@
+"""A pack of seeds is one program, and still a run a seed."""
+
+import dataclasses
+import shutil
+
+import numpy as np
+import pytest
+from tests.training.runs import a_run, agent_of, assert_same_run, checkpoint_steps, events, go_on, last, rows
+
+from dualac.training.run import Run, prepare
+
+SEEDS = (3, 4)
+
+
+def a_pack(name: str = "sac", **changes) -> list[Run]:
+    usual = {"steps": 16, "eval_every": 8, "checkpoint_every": 8, "log_every": 4, "resets": (12,)} | changes
+    return [a_run(name, seed=seed, pack=SEEDS, **usual) for seed in SEEDS]
+
+
+def prepared(runs: list[Run], out):
+    return [prepare(run, out) for run in runs]
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory):
+    """A pack of 24 steps that was never interrupted."""
+    from dualac.training import loop
+
+    paths = prepared(a_pack(steps=24), tmp_path_factory.mktemp("pack"))
+    loop.train(paths, lambda message: None)
+    return paths
+
+
+def test_each_seed_of_a_pack_has_a_directory_of_its_own(straight):
+    assert [path.name for path in straight] == ["seed3", "seed4"]
+    for path in straight:
+        assert (path / "DONE").exists()
+        assert {row["step"] for row in rows(path, "eval.jsonl")} == {0, 8, 16, 24}
+        assert [row["step"] for row in rows(path, "train.jsonl")] == [4, 8, 12, 16, 20, 24]
+
+
+@pytest.mark.parametrize("name", ["dac", "sac"])
+def test_a_seed_of_a_pack_learns_what_it_would_learn_alone(name, tmp_path):
+    """To float tolerance: a batched matrix product adds up in another order."""
+    few = {"warmup": 10, "steps": 12, "resets": (), "replay_ratio": 1}
+    packed = prepared(a_pack(name, **few), tmp_path / "pack")
+    go_on(*packed)
+    for run, path in zip(a_pack(name, **few), packed, strict=True):
+        alone = prepare(dataclasses.replace(run, pack=()), tmp_path / "alone")
+        go_on(alone)
+        ours, theirs = agent_of(last(path)), agent_of(last(alone))
+        assert ours.keys() == theirs.keys()
+        for leaf in ours:
+            np.testing.assert_allclose(ours[leaf], theirs[leaf], rtol=1e-3, atol=1e-5, err_msg=leaf)
+
+
+def test_a_pack_and_a_seed_alone_start_from_the_very_same_weights(tmp_path):
+    from dualac.training.loop import Learner
+    from dualac.types import Spec
+
+    pack, alone = Learner(a_pack(), Spec(3, 2)), Learner([a_run(seed=4)], Spec(3, 2))
+    ours, theirs = pack.save(1), alone.save(0)
+    assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_a_pack_resumes(straight, tmp_path):
+    paths = prepared(a_pack(), tmp_path)
+    go_on(*paths)
+    prepared(a_pack(steps=24), tmp_path)
+    go_on(*paths)
+    for path, golden in zip(paths, straight, strict=True):
+        assert_same_run(path, golden)
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_pack_killed_between_the_checkpoints_of_two_seeds_resumes_from_the_one_both_have(late, straight, tmp_path):
+    paths = prepared(a_pack(), tmp_path)
+    go_on(*paths)
+    shutil.rmtree(paths[late] / "checkpoints" / "16")
+    prepared(a_pack(steps=24), tmp_path)
+    go_on(*paths)
+    for path, golden in zip(paths, straight, strict=True):
+        assert_same_run(path, golden)
+        assert events(path, "resumed")[0]["step"] == 8
+
+
+def test_a_pack_killed_between_its_very_first_checkpoints_starts(straight, tmp_path):
+    paths = prepared(a_pack(steps=24), tmp_path)
+    shutil.copytree(straight[0] / "checkpoints", paths[0] / "checkpoints")
+    for step in checkpoint_steps(paths[0]):
+        shutil.rmtree(paths[0] / "checkpoints" / str(step))
+    go_on(*paths)
+    for path, golden in zip(paths, straight, strict=True):
+        assert_same_run(path, golden)
+
+
+def test_a_damaged_checkpoint_of_one_seed_of_a_pack_is_named(straight, tmp_path):
+    paths = prepared(a_pack(), tmp_path)
+    go_on(*paths)
+    broken = paths[1] / "checkpoints" / "16"
+    (broken / "state.safetensors").write_bytes(b"")
+    prepared(a_pack(steps=24), tmp_path)
+    heard = go_on(*paths)
+    for path, golden in zip(paths, straight, strict=True):
+        assert_same_run(path, golden)
+    assert str(broken) in events(paths[1], "damaged_checkpoint")[0]["reason"]
+    assert any(message["kind"] == "warning" and str(broken) in message["text"] for message in heard)
+
+
+def test_a_pack_killed_between_two_checkpoints_and_logged_otherwise_since_keeps_each_row_once(tmp_path):
+    """The checkpoint that only one seed had written knows how long the log of its own life was, not that of the next."""
+    paths = prepared(a_pack(), tmp_path)
+    go_on(*paths)
+    shutil.rmtree(paths[1] / "checkpoints" / "16")
+    prepared(a_pack(log_every=3), tmp_path)
+    go_on(*paths)  # from 8 to 16 again
+    prepared(a_pack(log_every=3, steps=24), tmp_path)
+    go_on(*paths)  # on from 16
+    for path in paths:
+        assert [row["step"] for row in rows(path, "train.jsonl")] == [4, 8, 9, 12, 15, 18, 21, 24]
+
+
+def test_seeds_that_were_not_started_as_one_pack_are_told_apart_from_it():
+    alone, packed = a_run(seed=3), a_pack()[0]
+    assert alone.identity() != dataclasses.replace(packed, **{f: getattr(alone, f) for f in ("steps", "resets", "eval_every")}).identity()

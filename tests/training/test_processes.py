@@ -1,0 +1,108 @@
+"""A run among processes: one owner at a time, and a polite end when asked for one."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.training.runs import ROOT, a_run, assert_same_run, checkpoint_steps, environment, go_on, python
+
+from dualac.errors import LockedError
+from dualac.training.lock import owned
+from dualac.training.run import prepare
+
+SIGNALLED = Path(__file__).with_name("signalled.py")
+HOLD = (
+    "import sys, pathlib; from dualac.training.lock import owned\nwith owned(pathlib.Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+)
+
+
+def worker(path: Path) -> subprocess.CompletedProcess[str]:
+    return python("-m", "dualac.training.worker", "--threads", "1", path)
+
+
+def heard(told: subprocess.CompletedProcess[str]) -> list[dict]:
+    return [json.loads(line) for line in told.stdout.splitlines()]
+
+
+def test_a_run_has_one_owner_and_a_second_process_is_told_who(tmp_path):
+    path = prepare(a_run(), tmp_path)
+    with owned(path):
+        told = worker(path)
+    assert told.returncode == 73
+    assert heard(told)[-1]["code"] == 73
+    assert f'"pid": {os.getpid()}' in heard(told)[-1]["text"]
+    assert not (path / "checkpoints").exists()
+
+
+def test_the_lock_of_a_process_that_was_killed_is_free(tmp_path):
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, tmp_path], cwd=ROOT, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        with (
+            pytest.raises(LockedError, match=rf'is being trained by another process \(.*"pid": {holder.pid}.*\); wait for it or stop it') as told,
+            owned(tmp_path),
+        ):
+            pytest.fail("two owners")
+        assert told.value.code == 73
+        holder.kill()
+    with owned(tmp_path):
+        assert json.loads((tmp_path / "lock").read_text())["pid"] == os.getpid()
+
+
+def test_training_in_one_process_twice_at_once_is_refused(tmp_path):
+    path = prepare(a_run(), tmp_path)
+    with owned(path), pytest.raises(LockedError):
+        go_on(path)
+
+
+def test_a_worker_that_is_asked_to_stop_checkpoints_there_and_goes_on_to_the_same_bits(tmp_path):
+    path, straight = prepare(a_run(), tmp_path / "asked"), prepare(a_run(), tmp_path / "straight")
+    for name, step, code in (("SIGTERM", 13, 143), ("SIGINT", 29, 130)):
+        told = python(SIGNALLED, name, str(step), path)
+        assert told.returncode == code, told.stderr
+        assert checkpoint_steps(path)[-1] == step
+        last_words = heard(told)[-1]
+        assert last_words["code"] == code
+        assert f"stopped at step {step}, checkpoint written; continue with: dualac resume {path}" in last_words["text"]
+        assert not (path / "DONE").exists()
+        assert not (path / "FAILED").exists()
+    assert worker(path).returncode == 0
+    assert worker(straight).returncode == 0
+    assert_same_run(path, straight)
+
+
+def test_a_signal_in_this_process_is_obeyed_too_and_its_handlers_are_given_back(tmp_path, monkeypatch, golden):
+    from dualac.training.loop import Interrupted
+    from dualac.training.member import Member
+
+    path, step = prepare(a_run(), tmp_path), Member.step
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with monkeypatch.context() as patch:
+        patch.setattr(Member, "step", lambda self, action, at: (signal.raise_signal(signal.SIGTERM) if at == 13 else None, step(self, action, at))[1])
+        with pytest.raises(Interrupted) as told:
+            go_on(path)
+    assert told.value.code == 143
+    assert checkpoint_steps(path)[-1] == 13
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+    go_on(path)
+    assert_same_run(path, golden(a_run()))
+
+
+def test_a_signal_at_the_last_step_finds_the_run_done_or_resumes_to_done(tmp_path, monkeypatch, golden):
+    from dualac.training.loop import Interrupted
+    from dualac.training.member import Member
+
+    path, step = prepare(a_run(), tmp_path), Member.step
+    with monkeypatch.context() as patch:
+        patch.setattr(Member, "step", lambda self, action, at: (signal.raise_signal(signal.SIGINT) if at == 40 else None, step(self, action, at))[1])
+        try:
+            go_on(path)
+        except Interrupted:
+            go_on(path)
+    assert_same_run(path, golden(a_run()))
