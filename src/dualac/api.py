@@ -86,6 +86,6 @@ def train(
         eval_every, eval_episodes, log_every, checkpoint_every, protocol,
     )  # fmt: skip
     path = prepare(run, Path(out))
-    with Display(Console(markup=False), getattr(row.explorer, "target_kl", None), quiet=quiet) as display:
+    with Display(Console(markup=False), quiet=quiet) as display:
         _train([path], display)
     return FinishedRun(run, path)

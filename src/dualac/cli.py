@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
@@ -12,14 +13,26 @@ from rich.console import Console
 from rich.table import Table
 
 from dualac import spelling
-from dualac.errors import DualacError, UsageError, nearest
+from dualac.errors import DualacError, TryAgainError, UsageError, is_disk_trouble, nearest
 
 MOST_SEEDS = 10_000
-console = Console(highlight=False, markup=False)  # what users name may hold brackets
+NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan)[\w.,+-]*$")
+
+
+class Pipe(Console):
+    """A terminal or a pipe; where the reader of a pipe goes away, that is an error like any other."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+console = Pipe(highlight=False, markup=False)  # what users name may hold brackets
 
 
 class Parser(argparse.ArgumentParser):
     """argparse, with its complaints as one-line errors."""
+
+    _negative_number_matcher = NEGATIVE  # argparse's own takes -1e-3 for an option
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; {self.prog} --help shows what it takes")
@@ -30,7 +43,9 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             options = [option for action in self._actions for option in action.option_strings]
             word = unknown[0].split("=")[0]
-            raise UsageError(f"{self.prog} has no option {word!r}{nearest(word, options)}; {self.prog} --help shows them")
+            longer = [option for option in options if option.endswith("." + word.lstrip("-"))]  # --target-kl for --explorer.target-kl
+            meant = f"; did you mean {' or '.join(longer)}?" if longer else nearest(word, options)
+            raise UsageError(f"{self.prog} has no option {word!r}{meant}; {self.prog} --help shows them")
         return known
 
 
@@ -39,7 +54,8 @@ def main(words: list[str] | None = None) -> None:
     sys.path.insert(0, os.getcwd())  # where a user's own `module:Id` stands
     try:
         code = run(sys.argv[1:] if words is None else words)
-        sys.stdout.flush()
+        if sys.stdout:
+            sys.stdout.flush()
     except DualacError as error:
         print(f"dualac: {one_line(str(error))}", file=sys.stderr)
         code = error.code
@@ -48,6 +64,10 @@ def main(words: list[str] | None = None) -> None:
     except BrokenPipeError:  # `dualac ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except OSError as error:  # standard output on a full disk, a directory that vanished
+        print(f"dualac: {one_line(str(error))}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = TryAgainError.code if is_disk_trouble(error) else DualacError.code
     sys.exit(code)
 
 
@@ -76,7 +96,7 @@ def train(words: list[str]) -> int:
     """train an algorithm on a task: dualac train dac dmc/cheetah-run --seeds 2 --steps 200k"""
     from dualac import envs
     from dualac.api import find_algorithm
-    from dualac.training.run import Run, prepare
+    from dualac.training.run import Run, prepare, require_same
 
     named = [word for word in words if not word.startswith("-")]
     if not named and not {"-h", "--help"} & set(words):
@@ -106,6 +126,10 @@ def train(words: list[str]) -> int:
     packed = accelerated() if asked.pack is None else asked.pack
     together = tuple(chosen) if packed and len(chosen) > 1 else ()
     runs = [dataclasses.replace(overridden, seed=seed, pack=together) for seed in chosen]
+    if str(asked.out) in ("", "."):
+        raise UsageError("--out needs a directory of its own, such as runs/default")
+    for run in runs:
+        require_same(run, asked.out)
     announce(runs, asked.threads)
     paths = [prepare(run, asked.out) for run in runs]
     return carry_out([paths] if together else [[path] for path in paths], asked)
@@ -311,16 +335,15 @@ def carry_out(packs: list[list[Path]], asked: argparse.Namespace) -> int:
     """Launch what is not finished, watch it, tell how it ended."""
     from dualac.display import Display
     from dualac.training.launch import Flags, launch
-    from dualac.training.run import is_done, load, require_resumable
+    from dualac.training.run import is_done, require_resumable
 
     left = [pack for pack in packs if not all(is_done(path) for path in pack)]
     for path in (path for pack in left for path in pack):
         require_resumable(path)
     if not left:
-        console.print("already done; --steps with a larger number goes on from there")
+        console.print("already done; dualac train with a larger --steps goes on from there")
     threads = getattr(asked, "threads", None)
-    target = getattr(load(packs[0][0]).algorithm.explorer, "target_kl", None)
-    with Display(console, target, quiet=asked.quiet) as display:
+    with Display(console, quiet=asked.quiet) as display:
         errors = launch([work_of(pack, threads) for pack in left], display, Flags(asked.allow_inexact, asked.tensorboard))
     for error in errors:
         print(f"dualac: {one_line(str(error))}", file=sys.stderr)
@@ -340,28 +363,32 @@ def work_of(pack: list[Path], threads: int | None) -> Any:
 
 
 def conclude(paths: list[Path]) -> None:
-    """The learned policy's score beside a random one's, and where to look."""
+    """The learned policies' scores beside a random one's, and where to look; a task and an algorithm at a time."""
+    from dualac.training.run import load
+
+    groups: dict[Path, list[Path]] = {}
+    for path in paths:
+        groups.setdefault(path.parent, []).append(path)
+    for home, runs in groups.items():
+        conclude_group(home, runs, load(runs[0]))
+
+
+def conclude_group(home: Path, runs: list[Path], first: Any) -> None:
     from dualac import envs
     from dualac.analysis.figures import learning_curve
     from dualac.analysis.runs import evaluation_curve
     from dualac.training.member import BASELINE, episode_seed
-    from dualac.training.run import load
 
-    first = load(paths[0])
     env = envs.make(first.task, protocol=first.protocol)
     random = random_rows(env, [episode_seed(0, BASELINE, episode) for episode in range(first.eval_episodes)])
     baseline = sum(row["return"] for row in random) / len(random)
     env.close()
-    for path in paths:
+    for path in runs:
         curve = evaluation_curve(path)
-        console.print(
-            f"seed {load(path).seed}: learned policy {curve.returns[-1]:.1f} at step {curve.steps[-1]}, random policy {baseline:.1f}; {path}",
-            soft_wrap=True,
-        )
-    same = {(load(path).name, load(path).task) for path in paths}
-    if len(same) == 1:
-        picture = learning_curve({first.name: paths}, first.task, paths[0].parent / "curve.png", baseline)
-        console.print(f"learning curve: {picture}", soft_wrap=True)
+        score = f"learned policy {curve.returns[-1]:.1f} at step {curve.steps[-1]}, random policy {baseline:.1f}"
+        console.print(f"{path.name}: {score}; {path}", soft_wrap=True)
+    picture = learning_curve({first.name: runs}, first.task, home / "curve.png", baseline)
+    console.print(f"learning curve: {picture}", soft_wrap=True)
 
 
 def random_rows(env: Any, seeds: list[int]) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 import math
 import time
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -29,16 +30,18 @@ COLUMNS = (
     Column("beta_o", "train/optimism", "{:.2f}"),
     Column("KL weight", "train/kl_weight", "{:.3f}"),
     Column("alpha", "train/ent_coef", "{:.3f}"),
+    Column("bad", "rollout/bad_transitions", "{:.0f}"),
 )
+WIDE, MEDIUM = 112, 92  # columns of the terminal: below the first no bar, below the second nothing that the eye can do without
 
 
 class Display:
-    """Takes the loop's reports; use it as a context."""
+    """Takes the loop's reports, of one run or of many; use it as a context."""
 
-    def __init__(self, console: Console, target_kl: float | None = None, *, quiet: bool = False) -> None:
-        self._console, self._target, self._quiet = console, target_kl, quiet
-        self._rows: dict[int, dict[str, Any]] = {}
-        self._printed: dict[int, float] = {}
+    def __init__(self, console: Console, *, quiet: bool = False) -> None:
+        self._console, self._quiet = console, quiet
+        self._rows: dict[str, dict[str, Any]] = {}  # by the path of the run
+        self._printed: dict[str, float] = {}
         self._live = Live(console=console, auto_refresh=False, transient=False) if console.is_terminal and not quiet else None
 
     def __enter__(self) -> "Display":
@@ -54,44 +57,57 @@ class Display:
         if message["kind"] == "warning":
             self._console.print(f"warning, seed {message['seed']}: {message['text']}", markup=False, soft_wrap=True)
             return
-        self._rows[message["seed"]] = message
+        self._rows[message["path"]] = message
         if self._live:
             self._live.update(self._table(), refresh=True)
         elif not self._quiet and self._worth_a_line(message):
             self._console.print(self._line(message), markup=False, highlight=False, soft_wrap=True)
 
     def _worth_a_line(self, message: dict[str, Any]) -> bool:
-        seed, now = message["seed"], time.monotonic()
-        if message["kind"] == "progress" and now - self._printed.get(seed, -math.inf) < PLAIN_EVERY:
+        path, now = message["path"], time.monotonic()
+        if message["kind"] == "progress" and now - self._printed.get(path, -math.inf) < PLAIN_EVERY:
             return False
-        self._printed[seed] = now
+        self._printed[path] = now
         return True
 
     def _shown(self) -> list[Column]:
-        """Only what at least one run has: SAC has no KL, most tasks no success."""
-        return [column for column in COLUMNS if any(column.metric in row["metrics"] for row in self._rows.values())]
+        """Only what at least one run has: SAC has no KL, most tasks no success, most environments no bad transitions."""
+        columns = [column for column in COLUMNS if any(row["metrics"].get(column.metric) is not None for row in self._rows.values())]
+        columns = [column for column in columns if column.title != "bad" or any(row["metrics"].get(column.metric) for row in self._rows.values())]
+        return [column for column in columns if self._console.width >= MEDIUM or column.title != "return"]
+
+    def _name(self, row: dict[str, Any]) -> str:
+        """The seed, and where it is if that differs."""
+        homes = {Path(path).parent for path in self._rows}
+        return f"seed {row['seed']}" if len(homes) == 1 else "/".join(Path(row["path"]).parts[-4:])
 
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False)
-        for title in ("seed", "", "step", "steps/s", "left"):
-            table.add_column(title, justify="right")
+        wide = self._console.width >= WIDE
+        table.add_column("")
+        for title in ([""] if wide else []) + ["step", "steps/s", "left"]:
+            table.add_column(title, justify="right", no_wrap=True)
         for column in self._shown():
-            table.add_column(column.title + (f" ({self._target:g})" if column.metric == "train/kl" and self._target else ""), justify="right")
-        for seed, row in sorted(self._rows.items()):
-            bar = ProgressBar(total=row["steps"], completed=row["step"], width=16)
+            table.add_column(column.title, justify="right", no_wrap=True)
+        for _, row in sorted(self._rows.items()):
+            bar = [ProgressBar(total=row["steps"], completed=row["step"], width=16)] if wide else []
             left = row["kind"] if row["kind"] in ("done", "interrupted") else duration(row["eta"])
-            cells = [column.form.format(row["metrics"][column.metric]) if column.metric in row["metrics"] else "-" for column in self._shown()]
-            table.add_row(str(seed), bar, f"{short(row['step'])}/{short(row['steps'])}", f"{row['fps']:.0f}", left, *cells)
+            cells = [self._cell(column, row) for column in self._shown()]
+            table.add_row(self._name(row), *bar, f"{short(row['step'])}/{short(row['steps'])}", f"{row['fps']:.0f}", left, *cells)
         return table
 
     def _line(self, row: dict[str, Any]) -> str:
-        numbers = []
-        for column in COLUMNS:
-            if column.metric in row["metrics"]:
-                target = f"/{self._target:g}" if column.metric == "train/kl" and self._target else ""
-                numbers.append(f"{column.title} {column.form.format(row['metrics'][column.metric])}{target}")
+        numbers = [f"{column.title} {self._cell(column, row)}" for column in self._shown() if column.metric in row["metrics"]]
         step = f"step {short(row['step'])}/{short(row['steps'])}"
-        return "  ".join([f"seed {row['seed']}", f"{row['kind']:<9}", step, f"{row['fps']:.0f} steps/s", f"left {duration(row['eta'])}", *numbers])
+        return "  ".join([self._name(row), f"{row['kind']:<9}", step, f"{row['fps']:.0f} steps/s", f"left {duration(row['eta'])}", *numbers])
+
+    def _cell(self, column: Column, row: dict[str, Any]) -> str:
+        """A number; the KL against its target."""
+        value = row["metrics"].get(column.metric)
+        if value is None:
+            return "-"
+        target = f"/{row['target_kl']:g}" if column.metric == "train/kl" and row.get("target_kl") else ""
+        return column.form.format(value) + target
 
 
 def short(number: int) -> str:

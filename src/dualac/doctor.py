@@ -4,7 +4,6 @@ import importlib.metadata
 import os
 import platform
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -14,6 +13,7 @@ from rich.table import Table
 
 from dualac.errors import DualacError
 from dualac.training import machine
+from dualac.video import INSTALL, render_backend
 
 # The versions of requirements.lock, with which every test passes; a test holds the two equal.
 TESTED = {
@@ -21,7 +21,6 @@ TESTED = {
     "mujoco": "3.16.0", "dm_control": "1.0.49",
 }  # fmt: skip
 OPTIONAL = {"mujoco": "mujoco", "dm_control": "dmc"}
-DRAW = "import mujoco; m = mujoco.MjModel.from_xml_string('<mujoco><worldbody/></mujoco>'); mujoco.Renderer(m, 32, 32).render()"
 
 
 def examine(console: Console) -> int:
@@ -40,20 +39,10 @@ def examine(console: Console) -> int:
     console.print(f"disk       {shutil.disk_usage(Path.cwd()).free / 1e9:.1f} GB free here")
     console.print(f"cache      {os.environ.get('JAX_COMPILATION_CACHE_DIR', str(machine.compilation_cache()))}", soft_wrap=True)
     backend = render_backend()
-    console.print(f"rendering  {backend or 'none: training works without; for films install EGL (libegl1) or OSMesa (libosmesa6)'}", soft_wrap=True)
+    console.print(f"rendering  {backend or f'none: training works without; for films {INSTALL}'}", soft_wrap=True)
     trouble = smoke()
     console.print(f"training   {trouble or 'works: 40 steps of dac trained, stopped and resumed to the same bits'}", soft_wrap=True)
     return 0 if trouble is None else DualacError.code
-
-
-def render_backend() -> str | None:
-    """The first way of drawing that works, each tried in a process of its own: a failing driver may take the process with it."""
-    asked = os.environ.get("MUJOCO_GL")
-    for backend in [asked] if asked else ["egl", "osmesa", "glfw"]:
-        tried = subprocess.run([sys.executable, "-c", DRAW], env={**os.environ, "MUJOCO_GL": backend}, capture_output=True, check=False, timeout=60)
-        if tried.returncode == 0:
-            return backend
-    return None
 
 
 def smoke() -> str | None:

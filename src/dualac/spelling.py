@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import inspect
 import math
+import numbers
 import textwrap
 import types
 import typing
@@ -29,25 +30,46 @@ class Option(NamedTuple):
 
 
 def to_json(thing: Any) -> Any:
+    """As JSON, the same for equal trees: -1 where a real number is meant is -1.0."""
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
-        fields = {f.name: to_json(getattr(thing, f.name)) for f in dataclasses.fields(thing)}
-        return {PART: type(thing).__name__, **fields}
-    return [to_json(item) for item in thing] if isinstance(thing, tuple | list) else thing
+        hints = field_hints(type(thing))
+        return {
+            PART: type(thing).__name__,
+            **{f.name: to_json(fitted(hints[f.name], getattr(thing, f.name), f.name)) for f in dataclasses.fields(thing)},
+        }
+    return [to_json(item) for item in thing] if isinstance(thing, tuple) else thing
+
+
+def fitted(hint: Any, value: Any, name: str) -> Any:
+    """The value as one of this type, where it is one but for its spelling: 3.0 or NumPy's 3 for 3, a list for a tuple. Else an error."""
+    for kind in _members(hint):
+        inner = typing.get_origin(kind)
+        if kind is Any or (kind is types.NoneType and value is None) or (inner is typing.Literal and value in typing.get_args(kind)):
+            return value
+        if inner is tuple and isinstance(value, list | tuple):
+            return tuple(fitted(typing.get_args(kind)[0], item, name) for item in value)
+        if isinstance(kind, type) and kind not in (int, float) and isinstance(value, kind):
+            return value
+        if kind in (int, float) and isinstance(value, numbers.Real) and not isinstance(value, bool):
+            number = float(value)
+            if kind is float or number.is_integer():
+                return kind(value)  # pyright: ignore[reportArgumentType]
+    raise UsageError(f"{name} cannot be {value!r}")
 
 
 def from_json(hint: Any, data: Any) -> Any:
     """What `to_json` wrote, checked against the type it is to have. A field that is missing or unknown is refused: it is from another version."""
-    if isinstance(data, dict):
-        kinds = _parts(hint)
-        name = data.get(PART)
+    kinds = _parts(hint)
+    if kinds:
+        name = data.get(PART) if isinstance(data, dict) else data
         if name not in kinds:
             raise DataError(f"{name!r} is not one of {', '.join(kinds) or 'the parts known here'}")
-        kind, hints = kinds[name], typing.get_type_hints(kinds[name])
+        kind, hints = kinds[name], field_hints(kinds[name])
         given, known = set(data) - {PART}, {f.name for f in dataclasses.fields(kind)}
         if given != known:
             raise DataError(f"{name} has other fields than this version's: {', '.join(sorted(given ^ known))}")
-        return kind(**{key: from_json(hints[key], data[key]) for key in known})
-    return tuple(from_json(None, item) for item in data) if isinstance(data, list) else data
+        return kind(**{key: from_json(hints[key], data[key]) if _parts(hints[key]) else fitted(hints[key], data[key], key) for key in known})
+    return fitted(hint, data, "a value")
 
 
 def to_python(thing: Any) -> str:
@@ -66,7 +88,7 @@ def to_python(thing: Any) -> str:
 
 def options(thing: Any, prefix: str = "") -> Iterator[Option]:
     """Every value of a tree that can be set, by path: `explorer.target_kl`, and `explorer.optimism` itself where another part could stand."""
-    hints, docs = typing.get_type_hints(type(thing)), field_docs(type(thing))
+    hints, docs = field_hints(type(thing)), field_docs(type(thing))
     for f in dataclasses.fields(thing):
         value, path = getattr(thing, f.name), prefix + f.name
         nested = dataclasses.is_dataclass(value)
@@ -109,8 +131,13 @@ def parse(hint: Any, text: str) -> Any:
             raise UsageError(f"{text!r} is not one of {', '.join(choices)}")
         return text
     if typing.get_origin(kind) is tuple:
-        return tuple(parse(typing.get_args(kind)[0], word) for word in text.split(",") if word)
+        return tuple(parse(typing.get_args(kind)[0], word) for word in text.split(",")) if text else ()
     return _PARSERS[kind](text)
+
+
+@functools.cache
+def field_hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
 
 
 @functools.cache
@@ -173,15 +200,12 @@ def _parse_part(parts: dict[str, type], text: str) -> Any:
     if call.func.id not in parts:
         raise UsageError(f"{call.func.id!r} cannot stand here; {advice}{nearest(call.func.id, list(parts))}")
     kind = parts[call.func.id]
-    hints = typing.get_type_hints(kind)
+    hints = field_hints(kind)
     try:
         bound = inspect.signature(kind).bind(*arguments, **named).arguments
     except TypeError as error:
         raise UsageError(f"{text}: {error}") from None
-    for name, value in bound.items():
-        if type(value) not in _members(hints[name]) and not (type(value) is int and float in _members(hints[name])):
-            raise UsageError(f"{text}: {name} cannot be {value!r}")
-    return kind(**{name: float(value) if type(value) is int and float in _members(hints[name]) else value for name, value in bound.items()})
+    return kind(**{name: fitted(hints[name], value, f"{text}: {name}") for name, value in bound.items()})
 
 
 def _number(text: str) -> float:

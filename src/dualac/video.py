@@ -1,6 +1,8 @@
 """Films of trained policies."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 from dualac import envs
@@ -10,6 +12,8 @@ from dualac.training.member import BASELINE, episode_seed
 from dualac.training.policy import load_policy
 
 DEFAULT_FPS = 30
+DRAW = "import mujoco; m = mujoco.MjModel.from_xml_string('<mujoco><worldbody/></mujoco>'); mujoco.Renderer(m, 32, 32).render()"
+INSTALL = "install EGL (Debian: libegl1) or OSMesa (libosmesa6)"
 
 
 def film(run: Path, out: Path, seed: int = 0, step: int | None = None) -> float:
@@ -22,13 +26,34 @@ def film(run: Path, out: Path, seed: int = 0, step: int | None = None) -> float:
         raise UsageError("films need imageio and ffmpeg: pip install 'dualac[video]'") from None
     if out.suffix != ".mp4":
         raise UsageError(f"a film is an mp4: {out} should end in .mp4")
+    if seed < 0:
+        raise UsageError(f"--seed must be at least 0, not {seed}")
     policy = load_policy(run, step)
+    backend = render_backend()
+    if backend is None and not policy.run.task.startswith("gym/"):  # Gymnasium's tasks bring their own ways of drawing
+        raise UsageError(f"nothing can draw {policy.run.task} here (MUJOCO_GL is {os.environ.get('MUJOCO_GL') or 'not set'}): {INSTALL}")
+    if backend:
+        os.environ["MUJOCO_GL"] = backend
     env = envs.make(policy.run.task, protocol=policy.run.protocol, render=True)
     env.reset(seed=0)
     env.render()  # where nothing can draw, say so before a file is opened
-    out.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.touch()
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written ({error.strerror})") from None
     rate = min(int(env.metadata.get("render_fps") or DEFAULT_FPS), 100)
     with imageio.get_writer(out, fps=rate, macro_block_size=8) as writer:
         row = play(env, policy, episode_seed(seed, BASELINE, 0), lambda: writer.append_data(env.render()))  # pyright: ignore[reportAttributeAccessIssue]
     env.close()
     return row["return"]
+
+
+def render_backend() -> str | None:
+    """The first way of drawing that works, each tried in a process of its own: a failing driver may take the process with it."""
+    asked = os.environ.get("MUJOCO_GL")
+    for backend in [asked] if asked else ["egl", "osmesa", "glfw"]:
+        tried = subprocess.run([sys.executable, "-c", DRAW], env={**os.environ, "MUJOCO_GL": backend}, capture_output=True, check=False, timeout=60)
+        if tried.returncode == 0:
+            return backend
+    return None

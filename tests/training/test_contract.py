@@ -84,28 +84,33 @@ def test_a_run_killed_once_ends_as_one_that_never_was(name, world, death, golden
 @pytest.mark.kill
 def test_a_worker_killed_at_random_moments_ends_as_one_that_never_was(tmp_path):
     """Moments, not steps: wherever the machine happens to be, the disk, the imports and the compiler included."""
-    run = a_run("dac", steps=600, checkpoint_every=20, eval_every=50, log_every=30, resets=(200,), capacity=100)
+    run = a_run("dac", steps=2000, checkpoint_every=20, eval_every=100, log_every=30, resets=(500,), capacity=300)
 
     def worker(path: Path) -> subprocess.Popen[bytes]:
         words = [sys.executable, "-m", "dualac.training.worker", "--threads", "1", str(path)]
-        return subprocess.Popen(words, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return subprocess.Popen(words, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
     straight = prepare(run, tmp_path / "straight")
     began = time.monotonic()
-    assert worker(straight).wait() == 0
-    whole = time.monotonic() - began
+    with worker(straight) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        started = time.monotonic() - began
+        process.communicate()
+        assert process.returncode == 0
+    trained_for = time.monotonic() - began - started
 
     path, moments, kills = prepare(run, tmp_path / "killed"), np.random.default_rng(0), 0
     while not (path / "DONE").exists():
-        process = worker(path)
-        try:
-            assert process.wait(moments.uniform(0.3, 1.2) * whole if kills < 25 else None) == 0
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            kills += 1
-    assert kills > 0
-    assert_same_run(path, straight, capacity=100)
+        with worker(path) as process:
+            try:  # long enough to get somewhere, too short to get far
+                process.communicate(timeout=moments.uniform(0.3, 1.0) * (started + 0.4 * trained_for) if kills < 25 else None)
+                assert process.returncode == 0
+            except subprocess.TimeoutExpired:
+                process.kill()
+                kills += 1
+    assert kills > 1
+    assert_same_run(path, straight, capacity=300)
 
 
 def test_two_fresh_processes_give_the_same_bits(tmp_path):

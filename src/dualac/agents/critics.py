@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from dualac.agents.networks import Critics, apply
+from dualac.agents.networks import Critics, apply, sensible
 from dualac.agents.risk import certainty
 from dualac.agents.trained import Params, Trained, descend, polyak_average, trained
 from dualac.errors import UsageError
@@ -44,8 +44,8 @@ class Scalar:
     """how far the target critics move to the critics at each update (the usual tau)"""
 
     def __post_init__(self) -> None:
-        if self.k < 1 or not self.hidden or min(self.hidden) < 1 or not 0 < self.lr < math.inf or not 0 < self.polyak <= 1:
-            raise UsageError(f"{self}: k and hidden sizes must be at least 1, lr positive, polyak in (0, 1]")
+        if not 1 <= self.k <= 1000 or not sensible(self.hidden) or not 0 < self.lr < math.inf or not 0 < self.polyak <= 1:
+            raise UsageError(f"{self}: k must be 1 to 1000, hidden sizes 1 to 65536, lr positive, polyak in (0, 1]")
 
     def init(self, key: Key, spec: Spec) -> CriticState:
         params = self._network().init(key, jnp.zeros((1, spec.obs_dim)), jnp.zeros((1, spec.action_dim)))

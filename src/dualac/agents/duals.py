@@ -26,12 +26,9 @@ class Held:
     value: float
     """the constant"""
 
-    def __post_init__(self) -> None:
-        self.check()
-
     def check(self, floor: float = 0.0) -> None:
-        if not math.isfinite(self.value):
-            raise UsageError(f"a held scalar must be finite, not {self.value}")
+        if not floor <= self.value < math.inf:
+            raise UsageError(f"this held scalar must be finite and at least {floor:.3g}, not {self.value}")
 
     def init(self, floor: float = 0.0) -> DualState:
         return ()

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.duals import Dual, DualState, Learnt
-from dualac.agents.networks import GaussianActor, Perturbation, action_dim, apply
+from dualac.agents.networks import GaussianActor, Perturbation, action_dim, apply, sensible
 from dualac.agents.trained import Params, Trained, descend, frozen, trained
 from dualac.errors import UsageError
 from dualac.types import Key, Metrics, Spec
@@ -82,8 +82,8 @@ class OptimisticActor:
     """which deviation the KL of the two duals sees: before or after std_multiplier"""
 
     def __post_init__(self) -> None:
-        if not self.hidden or min(self.hidden) < 1 or not 0 < self.lr < math.inf or not 0 <= self.head_gain < math.inf:
-            raise UsageError(f"{self}: hidden sizes must be at least 1, lr positive, head_gain not negative")
+        if not sensible(self.hidden) or not 0 < self.lr < math.inf or not 0 <= self.head_gain < math.inf:
+            raise UsageError(f"{self}: hidden sizes must be 1 to 65536, lr positive, head_gain not negative")
         if not (math.isfinite(self.std_multiplier) and self.std_multiplier > 0 and math.isfinite(self.target_kl) and self.target_kl > 0):
             raise UsageError(f"std_multiplier and target_kl must be positive, not {self.std_multiplier} and {self.target_kl}")
         if self.form == "independent" and self.head_gain != type(self).head_gain:

@@ -14,6 +14,14 @@ from jaxtyping import Array, Float
 GAIN = math.sqrt(2.0)
 
 
+WIDEST = 65_536
+
+
+def sensible(hidden: Sequence[int]) -> bool:
+    """Whether these can be the widths of hidden layers."""
+    return bool(hidden) and all(1 <= width <= WIDEST for width in hidden)
+
+
 def _dense(width: int, gain: float = GAIN, *, bias: bool = True, name: str | None = None) -> nn.Dense:
     return nn.Dense(width, use_bias=bias, kernel_init=nn.initializers.orthogonal(gain), name=name)
 

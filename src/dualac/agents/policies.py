@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.duals import Dual, DualState, Learnt
-from dualac.agents.networks import GaussianActor, action_dim, apply
+from dualac.agents.networks import GaussianActor, action_dim, apply, sensible
 from dualac.agents.trained import Params, Trained, descend, trained
 from dualac.errors import UsageError
 from dualac.types import Key, Metrics, Spec
@@ -43,8 +43,8 @@ class Soft:
 
     def __post_init__(self) -> None:
         self.temperature.check()
-        if not self.hidden or min(self.hidden) < 1 or not 0 < self.lr < math.inf or not math.isfinite(self.entropy_per_dim):
-            raise UsageError(f"{self}: hidden sizes must be at least 1, lr positive, entropy_per_dim finite")
+        if not sensible(self.hidden) or not 0 < self.lr < math.inf or not math.isfinite(self.entropy_per_dim):
+            raise UsageError(f"{self}: hidden sizes must be 1 to 65536, lr positive, entropy_per_dim finite")
 
     def init(self, key: Key, spec: Spec) -> SoftState:
         params = GaussianActor(self.hidden, spec.action_dim).init(key, jnp.zeros((1, spec.obs_dim)))

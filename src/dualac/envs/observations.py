@@ -32,7 +32,8 @@ class Layout:
     def flat(self, observation: Any) -> np.ndarray:
         """A fresh vector: callers keep observations, and environments reuse their buffers."""
         try:
-            vector = np.concatenate(self._parts(observation), axis=None).astype(np.float32)
+            with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, which the training loop notices
+                vector = np.concatenate(self._parts(observation), axis=None).astype(np.float32)
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise DataError(f"{self._task} observed what its space does not declare: {type(error).__name__}: {error}") from error
         if vector.size != self.size:

@@ -125,6 +125,8 @@ class Checkpoints:
 
     def peek(self, step: int | None = None) -> Snapshot:
         """The newest whole state (or the one at `step`), without its replay and without changing anything: training may be going on."""
+        if step is not None and step not in self.steps():
+            raise DataError(f"there is no checkpoint at step {step}; there are {', '.join(map(str, self.steps())) or 'none'}")
         reasons = []
         for candidate in reversed(self.steps() if step is None else [step]):
             try:

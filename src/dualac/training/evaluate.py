@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 
 from dualac.errors import BrokenEpisodeError
+from dualac.training.replay import to_float32
 
 Act = Callable[[np.ndarray], np.ndarray]
 
@@ -27,7 +28,7 @@ def play(env: gymnasium.Env, act: Act, seed: int, each_step: Callable[[], None] 
             obs, reward, terminated, truncated, info = env.step(act(obs))
         except BrokenEpisodeError:
             reward, terminated, truncated, info = math.nan, False, False, {}
-        bad = not (np.isfinite(obs).all() and np.isfinite(np.float32(reward)))
+        bad = not (np.isfinite(obs).all() and np.isfinite(to_float32(reward)))
         over = terminated or truncated or bad
         total += 0.0 if bad else float(reward)
         length += 1

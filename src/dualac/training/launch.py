@@ -97,8 +97,9 @@ class _Launcher:
 
     def _listen(self, child: _Child) -> None:
         assert child.process.stdout is not None
-        for line in child.process.stdout:
-            self._heard.put((child, json.loads(line)))
+        with child.process.stdout as lines:
+            for line in lines:
+                self._heard.put((child, json.loads(line)))
         child.process.wait()
         self._heard.put((child, None))
 

@@ -11,6 +11,7 @@ from dualac.agents.actor_critic import make_agent
 from dualac.errors import DataError
 from dualac.training.checkpoint import Arrays, Snapshot
 from dualac.training.member import EPISODE
+from dualac.training.replay import to_float32
 from dualac.training.run import Run
 from dualac.types import Agent, Metrics, Spec, State, Transition
 
@@ -55,7 +56,7 @@ class Learner:
     def hear(self, returns: list[float | None], step: int) -> None:
         """Tell those whose episode ended what it returned."""
         if any(value is not None for value in returns):
-            heard = [np.float32(value if value is not None else 0.0) for value in returns]
+            heard = [to_float32(value or 0.0) for value in returns]
             ended = [np.bool_(value is not None) for value in returns]
             self.state = self._hear(self.state, self._host_stack(heard), self._host_stack(ended), self._keys[HEAR], np.uint32(step))
 

@@ -38,26 +38,22 @@ def train(paths: list[Path], report: Report, *, allow_inexact: bool = False, ten
             stack.enter_context(owned(path))
         session = Session(paths, report, tensorboard=tensorboard)
         stack.callback(session.close)
-        session.start(allow_inexact=allow_inexact)
         for member in session.members:
             for verdict in ("DONE", "FAILED"):
                 (member.path / verdict).unlink(missing_ok=True)
         try:
+            session.start(allow_inexact=allow_inexact)
             for step in session.steps():
                 if asked and step < session.run.steps:
                     session.checkpoint()
                     session.tell("interrupted")
                     raise _interruption(asked[0], session)
-        except (Interrupted, TryAgainError):
-            raise
-        except OSError as error:
-            if not is_disk_trouble(error):
-                session.fail(error)
-                raise
-            told = f"step {session.step} could not be written down ({error.strerror})"
-            raise TryAgainError(f"{told}; free space, then: {session.resumption()}") from None
         except Exception as error:
-            session.fail(error)
+            if isinstance(error, OSError) and is_disk_trouble(error):
+                told = f"step {session.step} could not be written down ({error.strerror})"
+                raise TryAgainError(f"{told}; free space, then: {session.resumption()}") from None
+            if isinstance(error, RunFailedError) or not isinstance(error, DualacError):
+                session.fail(error)
             raise
         session.done()
 
@@ -162,8 +158,9 @@ class Session:
         speed = self._pace.speed(self.step)
         learning = self.step > self.run.warmup and speed > 0
         left = (self.run.steps - self.step) / speed if learning else None  # warm-up is fast and says nothing about the rest
+        target = getattr(self.run.algorithm.explorer, "target_kl", None)
         for member, shown in zip(self.members, self._shown, strict=True):
-            about = {"seed": member.run.seed, "path": str(member.path), "step": self.step, "steps": self.run.steps}
+            about = {"seed": member.run.seed, "path": str(member.path), "step": self.step, "steps": self.run.steps, "target_kl": target}
             self._report({"kind": kind, **about, "fps": speed, "eta": left, "metrics": shown})
 
     def close(self) -> None:

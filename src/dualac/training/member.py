@@ -12,7 +12,7 @@ from dualac.errors import BrokenEpisodeError, RunFailedError
 from dualac.training.checkpoint import Arrays, Checkpoints, Facts, Snapshot
 from dualac.training.log import Log
 from dualac.training.machine import require_memory
-from dualac.training.replay import Replay, replay_bytes
+from dualac.training.replay import Replay, replay_bytes, to_float32
 from dualac.training.run import Run, load
 from dualac.types import Spec
 
@@ -77,7 +77,7 @@ class Member:
             obs, reward, terminated, truncated, info = self.obs, math.nan, False, False, {}
         if "success" in info:
             self.succeeded = bool(self.succeeded) or bool(info["success"])
-        if not (np.isfinite(obs).all() and np.isfinite(np.float32(reward))):
+        if not (np.isfinite(obs).all() and np.isfinite(to_float32(reward))):
             # Not stored, and the episode is cut like a time limit: the last good transition bootstraps from its own next observation.
             self._count_bad(step, "step")
             return self._end_episode(step)
@@ -131,11 +131,15 @@ class Member:
         self.recent.extend(facts["recent"])
         self.seconds = facts["seconds"]
         self.begin_episode(snapshot.step)
+        over = False
         for action in snapshot.arrays[EPISODE + "actions"]:
-            self.obs = self.env.step(action)[0]
+            if over:
+                break
+            self.obs, _, terminated, truncated, _ = self.env.step(action)
             self.actions.append(action)
+            over = terminated or truncated
         self.total, self.succeeded = facts["total"], facts["succeeded"]
-        if np.array_equal(self.obs, snapshot.arrays[EPISODE + "obs"]):
+        if not over and np.array_equal(self.obs, snapshot.arrays[EPISODE + "obs"]):
             return None
         self.episodes += 1
         self.begin_episode(snapshot.step)

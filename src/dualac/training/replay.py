@@ -1,6 +1,6 @@
 """What was lived: a ring of transitions in NumPy, with a generator of its own."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
 
@@ -69,6 +69,12 @@ class Replay:
     def restore(self, added: int, sampler_state: dict[str, Any]) -> None:
         self.added = added
         self._sampler.bit_generator.state = sampler_state
+
+
+def to_float32(number: SupportsFloat) -> np.float32:
+    """What does not fit is infinite, and that is noticed; NumPy need not warn of it."""
+    with np.errstate(over="ignore"):
+        return np.float32(float(number))
 
 
 def replay_bytes(capacity: int, spec: Spec) -> int:

@@ -10,8 +10,8 @@ from typing import Any, final
 
 from dualac.agents.actor_critic import Algorithm
 from dualac.envs import Protocol
-from dualac.errors import DataError, RunFailedError, UsageError
-from dualac.spelling import difference, from_json, to_json
+from dualac.errors import DataError, DualacError, RunFailedError, UsageError
+from dualac.spelling import difference, field_hints, fitted, from_json, to_json
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,63}")  # it becomes a directory
 
@@ -60,6 +60,8 @@ class Run:
     """the seeds that share one vmapped program with this one; empty when it runs alone"""
 
     def __post_init__(self) -> None:
+        for field, hint in field_hints(type(self)).items():  # steps=1e6 is what people type
+            object.__setattr__(self, field, fitted(hint, getattr(self, field), field))
         ranges = {
             "seed": (0, 2**31 - 1), "steps": (1, 10**12), "warmup": (0, 10**12), "replay_ratio": (1, 1024), "batch_size": (1, 2**20),
             "capacity": (1, 10**10), "reset_every": (0, 10**12), "eval_every": (1, 10**12), "eval_episodes": (1, 10_000),
@@ -94,16 +96,27 @@ class Run:
 def prepare(run: Run, out: Path) -> Path:
     """The directory of this run, made if need be. One that holds another run is refused; one that holds this run, perhaps shorter, is continued."""
     path = run.directory(out)
-    spec = path / "run.json"
-    if spec.exists():
-        there = load(path)
-        if there.identity() != run.identity():
-            lines = difference(to_json(run), to_json(there))
-            raise DataError(f"{path} holds another run ({'; '.join(line for line in lines if line.split(':')[0] not in FREE)}); choose another --out")
+    there = require_same(run, out)
+    if there:
         run = dataclasses.replace(run, steps=max(run.steps, there.steps))
-    path.mkdir(parents=True, exist_ok=True)
-    write_json(spec, to_json(run))
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        write_json(path / "run.json", to_json(run))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written ({error.strerror}); choose another --out") from None
     return path
+
+
+def require_same(run: Run, out: Path) -> Run | None:
+    """The run that is already where this one would go; another one there is refused, with the difference."""
+    path = run.directory(out)
+    if not (path / "run.json").exists():
+        return None
+    there = load(path)
+    if there.identity() != run.identity():
+        lines = [line for line in difference(to_json(run), to_json(there)) if line.split(":")[0] not in FREE]
+        raise DataError(f"{path} holds another run ({'; '.join(lines)}); choose another --out")
+    return there
 
 
 def load(path: Path) -> Run:
@@ -111,7 +124,10 @@ def load(path: Path) -> Run:
     spec = path / "run.json"
     if not spec.exists():
         raise DataError(f"{path} is not a run: it has no run.json")
-    return from_json(Run, read_json(spec))
+    try:
+        return from_json(Run, read_json(spec))
+    except DualacError as error:
+        raise DataError(f"{spec} cannot be used: {error}") from None
 
 
 def find(path: Path) -> list[Path]:

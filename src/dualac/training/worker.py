@@ -4,6 +4,7 @@ python -m dualac.training.worker --threads 1 RUN_DIRECTORY...
 """
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -25,7 +26,8 @@ def main() -> int:
     os.dup2(2, 1)  # whatever a simulator prints goes to the log, not into the conversation
 
     def say(message: dict[str, Any]) -> None:
-        speech.write(json.dumps(message) + "\n")
+        with contextlib.suppress(BrokenPipeError):  # whoever started us is gone, and its death asks us to stop
+            speech.write(json.dumps(message) + "\n")
 
     machine.die_with_parent()
     sys.path.insert(0, os.getcwd())  # a user's own `module:Id` stands in the directory the command was typed in
@@ -38,7 +40,7 @@ def main() -> int:
         say({"kind": "error", "text": str(error), "code": error.code})
         return error.code
     except Exception as error:
-        say({"kind": "error", "text": f"{type(error).__name__}: {error}; see traceback.txt in {words.paths[0]}", "code": DualacError.code})
+        say({"kind": "error", "text": f"{type(error).__name__}: {error}; see {words.paths[0] / 'worker.log'}", "code": DualacError.code})
         raise
     return 0
 
