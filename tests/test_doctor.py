@@ -59,7 +59,7 @@ def test_what_is_missing_or_differs_is_named_with_what_to_install(unhurried: pyt
     assert "missing: pip install 'dualac[dmc]'" in lines["dm_control"]
     assert "0.0.1" in lines["flax"]
     assert "differs" in lines["flax"]
-    assert lines["optax"].endswith("ok")
+    assert lines["optax"].rstrip().endswith("ok")
 
 
 def test_a_way_of_drawing_that_does_not_exist_draws_nothing(monkeypatch: pytest.MonkeyPatch):

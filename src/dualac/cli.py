@@ -157,6 +157,7 @@ def resume(words: list[str]) -> int:
 def evaluate(words: list[str]) -> int:
     """play a trained policy and score it: dualac evaluate RUN"""
     from dualac import envs
+    from dualac.conclusion import random_rows
     from dualac.training.evaluate import evaluate as play_all
     from dualac.training.evaluate import summary
     from dualac.training.member import BASELINE, episode_seed
@@ -333,6 +334,7 @@ def announce(runs: list[Any], threads: int) -> None:
 
 def carry_out(packs: list[list[Path]], asked: argparse.Namespace) -> int:
     """Launch what is not finished, watch it, tell how it ended."""
+    from dualac.conclusion import conclude
     from dualac.display import Display
     from dualac.training.launch import Flags, launch
     from dualac.training.run import is_done, require_resumable
@@ -348,7 +350,7 @@ def carry_out(packs: list[list[Path]], asked: argparse.Namespace) -> int:
     for error in errors:
         print(f"dualac: {one_line(str(error))}", file=sys.stderr)
     if not errors:
-        conclude([path for pack in packs for path in pack])
+        conclude([path for pack in packs for path in pack], console)
     return max((error.code for error in errors), default=0)
 
 
@@ -360,45 +362,6 @@ def work_of(pack: list[Path], threads: int | None) -> Any:
     started = pack[0] / "machine.json"
     before = read_json(started)["fingerprint"]["cores"] if started.exists() else 1
     return Work(pack, before if threads is None else threads)
-
-
-def conclude(paths: list[Path]) -> None:
-    """The learned policies' scores beside a random one's, and where to look; a task and an algorithm at a time."""
-    from dualac.training.run import load
-
-    groups: dict[Path, list[Path]] = {}
-    for path in paths:
-        groups.setdefault(path.parent, []).append(path)
-    for home, runs in groups.items():
-        conclude_group(home, runs, load(runs[0]))
-
-
-def conclude_group(home: Path, runs: list[Path], first: Any) -> None:
-    from dualac import envs
-    from dualac.analysis.figures import learning_curve
-    from dualac.analysis.runs import evaluation_curve
-    from dualac.training.member import BASELINE, episode_seed
-
-    env = envs.make(first.task, protocol=first.protocol)
-    random = random_rows(env, [episode_seed(0, BASELINE, episode) for episode in range(first.eval_episodes)])
-    baseline = sum(row["return"] for row in random) / len(random)
-    env.close()
-    for path in runs:
-        curve = evaluation_curve(path)
-        score = f"learned policy {curve.returns[-1]:.1f} at step {curve.steps[-1]}, random policy {baseline:.1f}"
-        console.print(f"{path.name}: {score}; {path}", soft_wrap=True)
-    picture = learning_curve({first.name: runs}, first.task, home / "curve.png", baseline)
-    console.print(f"learning curve: {picture}", soft_wrap=True)
-
-
-def random_rows(env: Any, seeds: list[int]) -> list[dict[str, Any]]:
-    """Episodes of uniformly random actions, a function of their seeds."""
-    import numpy as np
-
-    from dualac.training.evaluate import evaluate as play_all
-
-    draw = np.random.default_rng(seeds)
-    return play_all(env, lambda obs: draw.uniform(-1.0, 1.0, env.action_space.shape).astype(np.float32), seeds)
 
 
 def one_line(text: str) -> str:

@@ -4,6 +4,7 @@ Types, defaults and help are written once, in the dataclass; the string below a 
 """
 
 import ast
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -13,6 +14,7 @@ import textwrap
 import types
 import typing
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from dualac.errors import DataError, UsageError, nearest
@@ -51,9 +53,9 @@ def fitted(hint: Any, value: Any, name: str) -> Any:
         if isinstance(kind, type) and kind not in (int, float) and isinstance(value, kind):
             return value
         if kind in (int, float) and isinstance(value, numbers.Real) and not isinstance(value, bool):
-            number = float(value)
-            if kind is float or number.is_integer():
-                return kind(value)  # pyright: ignore[reportArgumentType]
+            with contextlib.suppress(OverflowError):
+                if kind is float or float(value).is_integer():
+                    return kind(value)  # pyright: ignore[reportArgumentType]
     raise UsageError(f"{name} cannot be {value!r}")
 
 
@@ -61,9 +63,9 @@ def from_json(hint: Any, data: Any) -> Any:
     """What `to_json` wrote, checked against the type it is to have. A field that is missing or unknown is refused: it is from another version."""
     kinds = _parts(hint)
     if kinds:
-        name = data.get(PART) if isinstance(data, dict) else data
-        if name not in kinds:
-            raise DataError(f"{name!r} is not one of {', '.join(kinds) or 'the parts known here'}")
+        name = data.get(PART) if isinstance(data, dict) else None
+        if not isinstance(name, str) or name not in kinds:
+            raise DataError(f"{name if name else data!r} is not one of {', '.join(kinds)}")
         kind, hints = kinds[name], field_hints(kinds[name])
         given, known = set(data) - {PART}, {f.name for f in dataclasses.fields(kind)}
         if given != known:
@@ -109,11 +111,11 @@ def replaced(thing: Any, changes: dict[str, Any]) -> Any:
         head, _, rest = path.partition(".")
         if rest:
             below.setdefault(head, {})[rest] = value
+    unknown = sorted({*new, *below} - set(getattr(thing, "__dataclass_fields__", ())))
+    if unknown:
+        raise UsageError(f"{to_python(thing)} has no {unknown[0]}")
     for head, inner in below.items():
         new[head] = replaced(new.get(head, getattr(thing, head)), inner)
-    unknown = sorted(set(new) - {f.name for f in dataclasses.fields(thing)})
-    if unknown:
-        raise UsageError(f"{type(thing).__name__} has no {unknown[0]}")
     return dataclasses.replace(thing, **new)
 
 
@@ -161,10 +163,10 @@ def count(text: str) -> int:
     """A whole number as people write it: 200k, 1M, 1_000."""
     scale = {"k": 1_000, "m": 1_000_000}.get(text[-1:].lower(), 1)
     try:
-        number = float(text[:-1]) * scale if scale > 1 else int(text)
-    except ValueError:
+        number = Decimal(text[:-1]) * scale if scale > 1 else Decimal(int(text))
+    except (ValueError, ArithmeticError):
         raise UsageError(f"{text!r} is not a whole number (12000, 12k and 1M are)") from None
-    if not math.isfinite(number) or number != int(number):
+    if not number.is_finite() or number != int(number):
         raise UsageError(f"{text!r} is not a whole number")
     return int(number)
 
@@ -195,7 +197,7 @@ def _parse_part(parts: dict[str, type], text: str) -> Any:
             raise UsageError(f"{text!r} is not a part; {advice}")
         arguments = [ast.literal_eval(word) for word in call.args]
         named = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):  # all that literal_eval may raise
         raise UsageError(f"{text!r} is not a part; {advice}") from None
     if call.func.id not in parts:
         raise UsageError(f"{call.func.id!r} cannot stand here; {advice}{nearest(call.func.id, list(parts))}")

@@ -121,10 +121,15 @@ def test_senseless_learnt_scalars_are_refused(wrong):
         Learnt(**wrong)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_held_scalar_must_be_finite(value):
+@pytest.mark.parametrize(("value", "floor"), [(math.nan, 0.0), (math.inf, 0.0), (-math.inf, 0.0), (-0.1, 0.0), (-0.3, -0.2), (math.nan, -0.2)])
+def test_a_held_scalar_must_be_finite_and_not_below_its_floor(value, floor):
     with pytest.raises(UsageError, match="finite"):
-        Held(value)
+        Held(value).check(floor)
+
+
+@pytest.mark.parametrize(("value", "floor"), [(0.0, 0.0), (0.25, 0.0), (-0.2, -0.2), (-0.1, -0.2)])
+def test_a_held_scalar_may_stand_on_its_floor(value, floor):
+    Held(value).check(floor)
 
 
 @pytest.mark.parametrize(("dual", "floor"), [(Learnt(0.0), 0.0), (Learnt(-0.2), -0.2), (Learnt(-1.0), -0.2), (Learnt(2e3, bounded=True), 0.0)])

@@ -256,6 +256,18 @@ def test_a_head_gain_is_refused_where_there_are_no_heads():
         OptimisticActor(form="independent", head_gain=0.0)
 
 
+@pytest.mark.parametrize(
+    "wrong", [dict(optimism=Held(-0.3)), dict(kl_weight=Held(-0.25)), dict(kl_weight=Learnt(0.0)), dict(kl_weight=Held(math.inf))]
+)
+def test_duals_below_their_floor_are_refused_when_the_row_is_built(wrong):
+    with pytest.raises(UsageError):
+        tiny.with_part(ALGORITHMS["dac"], "explorer", **wrong)
+
+
+def test_no_price_on_departing_from_the_pessimist_is_allowed():
+    assert tiny.with_part(ALGORITHMS["dac"], "explorer", kl_weight=Held(0.0)).explorer.kl_weight == Held(0.0)
+
+
 @pytest.mark.parametrize("start", [-0.2, -0.5])
 def test_an_optimist_that_starts_no_higher_than_the_pessimist_is_refused_when_the_row_is_built(start):
     with pytest.raises(UsageError, match=r"must start between -0\.2"):

@@ -99,7 +99,7 @@ def test_exploiting_takes_the_mode(sac):
 
 @pytest.mark.parametrize(
     "wrong",
-    [dict(hidden=()), dict(hidden=(8, 0)), dict(lr=0.0), dict(lr=-1.0), dict(temperature=Learnt(0.0)), dict(temperature=Learnt(-1.0))],
+    [dict(hidden=()), dict(hidden=(8, 0)), dict(lr=0.0), dict(lr=-1.0), dict(temperature=Learnt(0.0)), dict(temperature=Held(-1.0))],
 )
 def test_senseless_policies_are_refused(wrong):
     with pytest.raises(UsageError):

@@ -11,7 +11,7 @@ from dualac.agents.duals import Dual, Held, Learnt
 from dualac.agents.explorers import Explorer, FromPolicy, OptimisticActor
 from dualac.agents.policies import Soft
 from dualac.agents.risk import Fixed
-from dualac.errors import DataError, UsageError
+from dualac.errors import DataError, DualacError, UsageError
 from dualac.spelling import count, difference, field_docs, from_json, options, parse, replaced, to_json, to_python
 
 names = pytest.mark.parametrize("name", list(ALGORITHMS))
@@ -49,6 +49,34 @@ def test_json_with_a_part_that_cannot_stand_there_is_refused(part):
     written["explorer"] = {"part": part}
     with pytest.raises(DataError, match="is not one of FromPolicy, OptimisticActor"):
         from_json(Algorithm, written)
+
+
+@pytest.mark.parametrize(
+    ("part", "field", "value"),
+    [
+        ("explorer", "form", "simpel"),
+        ("explorer", "optimism", 1.0),
+        ("critic", "k", 2.5),
+        ("critic", "k", "2"),
+        ("critic", "k", True),
+        ("critic", "hidden", 256),
+        ("critic", "hidden", [256, "x"]),
+        ("critic", "layer_norm", 1),
+        ("critic", "lr", None),
+        ("pessimism", "beta", "-0.2"),
+    ],
+)
+def test_json_with_a_value_of_another_type_is_refused(part, field, value):
+    written = to_json(DAC)
+    written[part][field] = value
+    with pytest.raises(DualacError, match=f"{field} cannot be|is not one of"):
+        from_json(Algorithm, written)
+
+
+def test_equal_rows_are_written_alike():
+    """Else one run would have two identities."""
+    alike = replaced(DAC, {"pessimism.beta": -1, "critic.k": 2.0, "critic.hidden": [256, 256]})
+    assert json.dumps(to_json(alike)) == json.dumps(to_json(replaced(DAC, {"pessimism.beta": -1.0})))
 
 
 def test_json_with_a_value_out_of_range_is_refused():
@@ -173,6 +201,7 @@ def test_a_choice_is_one_of_those_there_are():
         (Dual, "Learnt(0.5, bounded=True)", Learnt(0.5, bounded=True)),
         (Explorer, "FromPolicy()", FromPolicy()),
         (Explorer, "OptimisticActor(target_kl=0.1)", OptimisticActor(target_kl=0.1)),
+        (Explorer, "OptimisticActor(form='simple', hidden=(8, 16))", OptimisticActor(form="simple", hidden=(8, 16))),
         (Fixed, "Fixed(-0.2, None)", Fixed(-0.2)),
         (Fixed, "Fixed(-0.2, backup_beta=-1)", Fixed(-0.2, backup_beta=-1.0)),
     ],
@@ -232,10 +261,10 @@ def test_a_part_with_arguments_it_does_not_have_is_refused(text):
         parse(Dual, text)
 
 
-@pytest.mark.parametrize("text", ["Held(1e999)", "Learnt(1.0, lr=-1.0)", "Learnt(1.0, lr=0)"])
-def test_a_part_that_makes_no_sense_is_refused_in_its_own_words(text):
+@pytest.mark.parametrize("text", ["Held(1e999)", "Held(-1.0)", "Learnt(1.0, lr=-1.0)", "Learnt(1.0, lr=0)"])
+def test_a_part_that_makes_no_sense_where_it_stands_is_refused_in_its_own_words(text):
     with pytest.raises(UsageError, match="must be"):
-        parse(Dual, text)
+        replaced(DAC, {"explorer.kl_weight": parse(Dual, text)})
 
 
 def test_python_leaves_out_defaults():

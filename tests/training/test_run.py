@@ -37,7 +37,7 @@ REFUSED = [
     ({"eval_episodes": 10_001}, "--eval-episodes"),
     ({"log_every": 0}, "--log-every"),
     ({"checkpoint_every": 0}, "--checkpoint-every"),
-    ({"seed": float("nan")}, "--seed"),
+    ({"seed": float("nan")}, "seed"),
     ({"pack": (1, 2)}, "a pack has each of its seeds once, seed 3 among them"),
     ({"pack": (3, 3)}, "a pack has each of its seeds once"),
 ]

@@ -14,6 +14,7 @@ from dualac.agents.duals import Dual, DualState, Learnt
 from dualac.agents.networks import GaussianActor, Perturbation, action_dim, apply, sensible
 from dualac.agents.trained import Params, Trained, descend, frozen, trained
 from dualac.errors import UsageError
+from dualac.spelling import field_hints, fitted
 from dualac.types import Key, Metrics, Spec
 
 
@@ -86,6 +87,8 @@ class OptimisticActor:
             raise UsageError(f"{self}: hidden sizes must be 1 to 65536, lr positive, head_gain not negative")
         if not (math.isfinite(self.std_multiplier) and self.std_multiplier > 0 and math.isfinite(self.target_kl) and self.target_kl > 0):
             raise UsageError(f"std_multiplier and target_kl must be positive, not {self.std_multiplier} and {self.target_kl}")
+        for field, value in (("form", self.form), ("kl", self.kl), ("controller", self.controller)):
+            fitted(field_hints(type(self))[field], value, field)
         if self.form == "independent" and self.head_gain != type(self).head_gain:
             raise UsageError("head_gain belongs to the perturbation's heads; an independent actor has none")
 

@@ -21,7 +21,8 @@ def evaluate(env: gymnasium.Env, act: Act, seeds: Iterable[int]) -> list[dict[st
 def play(env: gymnasium.Env, act: Act, seed: int, each_step: Callable[[], None] = lambda: None) -> dict[str, Any]:
     """One episode. An environment that breaks down (NaN, infinity) ends it there, and the row says so."""
     obs, _ = env.reset(seed=seed)
-    total, length, success, over, bad = 0.0, 0, [], False, False
+    bad = over = not np.isfinite(obs).all()
+    total, length, success = 0.0, 0, []
     each_step()
     while not over:
         try:

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,7 +149,10 @@ def read_json(path: Path) -> Any:
 def write_json(path: Path, data: Any) -> None:
     """Whole or not at all."""
     partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(data, indent=1) + "\n")
+    with partial.open("w") as file:
+        file.write(json.dumps(data, indent=1) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
     partial.replace(path)
 
 

@@ -1,0 +1,44 @@
+"""How a training ended: the learned policy's score beside a random one's, and a picture."""
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from rich.console import Console
+
+from dualac import envs
+from dualac.analysis.figures import learning_curve
+from dualac.analysis.runs import evaluation_curve
+from dualac.training.evaluate import evaluate
+from dualac.training.member import BASELINE, episode_seed
+from dualac.training.run import load
+
+
+def conclude(paths: list[Path], console: Console) -> None:
+    """The learned policies' scores beside a random one's, and where to look; a task and an algorithm at a time."""
+    groups: dict[Path, list[Path]] = {}
+    for path in paths:
+        groups.setdefault(path.parent, []).append(path)
+    for home, runs in groups.items():
+        _conclude_group(home, runs, console)
+
+
+def _conclude_group(home: Path, runs: list[Path], console: Console) -> None:
+    first = load(runs[0])
+    env = envs.make(first.task, protocol=first.protocol)
+    random = random_rows(env, [episode_seed(0, BASELINE, episode) for episode in range(first.eval_episodes)])
+    baseline = sum(row["return"] for row in random) / len(random)
+    env.close()
+    for path in runs:
+        curve = evaluation_curve(path)
+        score = f"learned policy {curve.returns[-1]:.1f} at step {curve.steps[-1]}, random policy {baseline:.1f}"
+        console.print(f"{path.name}: {score}; {path}", soft_wrap=True)
+    picture = learning_curve({first.name: runs}, first.task, home / "curve.png", baseline)
+    console.print(f"learning curve: {picture}", soft_wrap=True)
+
+
+def random_rows(env: gymnasium.Env, seeds: list[int]) -> list[dict[str, Any]]:
+    """Episodes of uniformly random actions, a function of their seeds."""
+    draw = np.random.default_rng(seeds)
+    return evaluate(env, lambda obs: draw.uniform(-1.0, 1.0, env.action_space.shape).astype(np.float32), seeds)
