@@ -32,13 +32,12 @@ console = Pipe(highlight=False, markup=False)  # what users name may hold bracke
 class Parser(argparse.ArgumentParser):
     """argparse, with its complaints as one-line errors."""
 
-    _negative_number_matcher = NEGATIVE  # argparse's own takes -1e-3 for an option
-
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; {self.prog} --help shows what it takes")
 
     def parse(self, words: list[str]) -> argparse.Namespace:
         """All words or an error that suggests the option that was meant."""
+        self._negative_number_matcher = NEGATIVE  # argparse's own takes -1e-3 for an option
         known, unknown = self.parse_known_args(words)
         if unknown:
             options = [option for action in self._actions for option in action.option_strings]

@@ -33,7 +33,7 @@ def _conclude_group(home: Path, runs: list[Path], console: Console) -> None:
     for path in runs:
         curve = evaluation_curve(path)
         score = f"learned policy {curve.returns[-1]:.1f} at step {curve.steps[-1]}, random policy {baseline:.1f}"
-        console.print(f"{path.name}: {score}; {path}", soft_wrap=True)
+        console.print(f"seed {load(path).seed}: {score}; {path}", soft_wrap=True)
     picture = learning_curve({first.name: runs}, first.task, home / "curve.png", baseline)
     console.print(f"learning curve: {picture}", soft_wrap=True)
 

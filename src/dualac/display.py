@@ -73,8 +73,7 @@ class Display:
     def _shown(self) -> list[Column]:
         """Only what at least one run has: SAC has no KL, most tasks no success, most environments no bad transitions."""
         columns = [column for column in COLUMNS if any(row["metrics"].get(column.metric) is not None for row in self._rows.values())]
-        columns = [column for column in columns if column.title != "bad" or any(row["metrics"].get(column.metric) for row in self._rows.values())]
-        return [column for column in columns if self._console.width >= MEDIUM or column.title != "return"]
+        return [column for column in columns if column.title != "bad" or any(row["metrics"].get(column.metric) for row in self._rows.values())]
 
     def _name(self, row: dict[str, Any]) -> str:
         """The seed, and where it is if that differs."""
@@ -84,15 +83,16 @@ class Display:
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False)
         wide = self._console.width >= WIDE
+        columns = [column for column in self._shown() if self._console.width >= MEDIUM or column.title != "return"]
         table.add_column("")
         for title in ([""] if wide else []) + ["step", "steps/s", "left"]:
             table.add_column(title, justify="right", no_wrap=True)
-        for column in self._shown():
+        for column in columns:
             table.add_column(column.title, justify="right", no_wrap=True)
         for _, row in sorted(self._rows.items()):
             bar = [ProgressBar(total=row["steps"], completed=row["step"], width=16)] if wide else []
             left = row["kind"] if row["kind"] in ("done", "interrupted") else duration(row["eta"])
-            cells = [self._cell(column, row) for column in self._shown()]
+            cells = [self._cell(column, row) for column in columns]
             table.add_row(self._name(row), *bar, f"{short(row['step'])}/{short(row['steps'])}", f"{row['fps']:.0f}", left, *cells)
         return table
 
