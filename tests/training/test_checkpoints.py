@@ -106,7 +106,7 @@ def test_a_run_whose_checkpoints_are_all_damaged_is_refused_and_never_started_fr
 def test_results_without_any_checkpoint_are_refused(half):
     shutil.rmtree(half / "checkpoints")
     before = (half / "eval.jsonl").read_bytes()
-    with pytest.raises(DataError, match="has results but no checkpoint to continue from") as refusal:
+    with pytest.raises(DataError, match="has lost its checkpoints") as refusal:
         go_on(half)
     assert refusal.value.code == 65
     assert (half / "eval.jsonl").read_bytes() == before

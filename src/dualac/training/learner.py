@@ -67,12 +67,13 @@ class Learner:
         """Those of the pack in whose losses or values something was not finite since the last log."""
         return np.flatnonzero(np.asarray(self.tally["nonfinite"])).tolist()
 
-    def metrics(self) -> list[dict[str, float]]:
-        """Means since the last call, one dict a seed."""
-        sums = {name: np.atleast_1d(np.asarray(value)) for name, value in self.tally.items()}
+    def metrics(self, index: int) -> dict[str, float]:
+        """One seed's means since they were last forgotten."""
+        sums = {name: np.atleast_1d(np.asarray(value))[index] for name, value in self.tally.items()}
+        return {f"train/{name}": float(sums[name] / max(sums["updates"], 1.0)) for name in self._names if name != "nonfinite"}
+
+    def forget_metrics(self) -> None:
         self.tally = self._zeros()
-        names = [name for name in self._names if name != "nonfinite"]
-        return [{f"train/{name}": float(sums[name][i] / max(sums["updates"][i], 1.0)) for name in names} for i in range(self.size)]
 
     def save(self, index: int) -> Arrays:
         """One seed's share as named arrays. The names are the paths of the tree, so a new part cannot be forgotten."""

@@ -32,6 +32,9 @@ class Log:
     def event(self, kind: str, step: int, **facts: Any) -> None:
         self._append("events.jsonl", {"event": kind, "step": step, "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **facts})
 
+    def has_event(self, kind: str) -> bool:
+        return any(json.loads(line)["event"] == kind for line in (self.path / "events.jsonl").read_text().splitlines() if line.endswith("}"))
+
     def positions(self) -> dict[str, int]:
         """How long the files are, once they are safely on disk."""
         for name in REWOUND:

@@ -1,6 +1,7 @@
 """The loop: act, remember, learn, and now and then log, evaluate, checkpoint."""
 
 import contextlib
+import functools
 import shlex
 import signal
 import threading
@@ -11,6 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dualac.errors import DataError, DualacError, RunFailedError, TryAgainError, is_disk_trouble
 from dualac.spelling import difference
 from dualac.training import machine
@@ -18,10 +21,10 @@ from dualac.training.checkpoint import Snapshot
 from dualac.training.evaluate import evaluate, summary
 from dualac.training.learner import Learner
 from dualac.training.lock import owned
-from dualac.training.log import REWOUND
 from dualac.training.member import Member
 from dualac.training.run import write_json
 
+FIRST_CHECKPOINT = "first_checkpoint"  # from this event on, a run without checkpoints has lost them
 TICK = 0.5  # seconds between signs of life
 
 Report = Callable[[dict[str, Any]], None]
@@ -65,12 +68,12 @@ class Session:
         machine.use_compilation_cache()
         self.members = [Member(path, together=len(paths), tensorboard=tensorboard) for path in paths]
         self.run = self.members[0].run
-        self.learner = Learner([member.run for member in self.members], self.members[0].spec)
         self.fingerprint = machine.fingerprint()
         self.step = 0
         self._report = report
         self._began = time.monotonic()
         self._pace = _Pace()
+        self._fresh = False  # whether the initial policy is still to be evaluated
         self._shown: list[dict[str, Any]] = [{} for _ in self.members]
 
     def start(self, *, allow_inexact: bool) -> None:
@@ -84,27 +87,25 @@ class Session:
             self._resume(snapshots, allow_inexact=allow_inexact)
         else:
             self._begin()
-        if self.step == 0:
-            self.evaluate()
+
+    @functools.cached_property
+    def learner(self) -> Learner:
+        """Built when first needed, not before the first steps: that a task works is seen at once, while compiling takes seconds."""
+        return Learner([member.run for member in self.members], self.members[0].spec)
 
     def steps(self) -> Iterator[int]:
-        run, learner = self.run, self.learner
-        last = self._began
+        run, last = self.run, self._began
         for step in range(self.step + 1, run.steps + 1):
             if run.resets_after(step - 1):
-                learner.reset(step - 1, same_init=run.reset_same_init)
+                self.introduce()
+                self.learner.reset(step - 1, same_init=run.reset_same_init)
                 self._event("reset")
-            random = step < run.warmup
-            if random:
-                actions = [member.random_action(step) for member in self.members]
+            if step < run.warmup:
+                self._interact([member.random_action(step) for member in self.members], step)
             else:
-                actions = learner.explore([member.obs for member in self.members], step)
-            learner.hear([member.step(action, step) for member, action in zip(self.members, actions, strict=True)], step)
-            if not random and all(member.replay.size for member in self.members):
-                learner.learn([member.replay.sample(run.replay_ratio, run.batch_size) for member in self.members], step)
-                diverged = [str(self.members[index].run.seed) for index in learner.diverged()]
-                if diverged:
-                    raise RunFailedError(f"diverged: a loss or a value of seed {', '.join(diverged)} is no longer finite at step {step}")
+                self.introduce()
+                self._interact(self.learner.explore([member.obs for member in self.members], step), step)
+                self._learn(step)
             self.step = step
             if step % run.log_every == 0:
                 self.log()
@@ -117,23 +118,53 @@ class Session:
                 self.tell("progress")
             yield step
 
+    def _interact(self, actions: list[np.ndarray], step: int) -> None:
+        returns = [member.step(action, step) for member, action in zip(self.members, actions, strict=True)]
+        if any(value is not None for value in returns):
+            self.introduce()
+            self.learner.hear(returns, step)
+
+    def _learn(self, step: int) -> None:
+        if not all(member.replay.size for member in self.members):
+            return  # all that was lived so far was broken
+        self.learner.learn([member.replay.sample(self.run.replay_ratio, self.run.batch_size) for member in self.members], step)
+        diverged = [str(self.members[index].run.seed) for index in self.learner.diverged()]
+        if diverged:
+            raise RunFailedError(f"diverged: a loss or a value of seed {', '.join(diverged)} is no longer finite at step {step}")
+
+    def introduce(self) -> None:
+        """Evaluate the initial policy, as step 0, before anything can change it; a run that has a checkpoint has done so."""
+        if self._fresh:
+            self._fresh = False
+            self._evaluate_at(0)
+
     def log(self) -> None:
-        for i, (member, learned) in enumerate(zip(self.members, self.learner.metrics(), strict=True)):
-            row = member.rollout_metrics() | learned if self.step >= self.run.warmup else member.rollout_metrics()
+        learning = self.step >= self.run.warmup
+        for i, member in enumerate(self.members):
+            row = member.rollout_metrics() | (self.learner.metrics(i) if learning else {})
             clock = {"time/total_timesteps": self.step, "time/fps": self._pace.speed(self.step), "time/time_elapsed": self._seconds(member)}
             member.log.training(row | clock | {"train/n_updates": self._updates()}, self.step)
             self._shown[i] |= row
+        if learning:
+            self.learner.forget_metrics()
         self.tell("progress")
 
     def evaluate(self) -> None:
+        self.introduce()
+        self._evaluate_at(self.step)
+
+    def _evaluate_at(self, step: int) -> None:
         for i, member in enumerate(self.members):
-            rows = evaluate(member.eval_env, self.learner.exploit(i), member.eval_seeds(self.step))
-            member.log.evaluation([{"step": self.step, **row} for row in rows], summary(rows), self.step)
+            rows = evaluate(member.eval_env, self.learner.exploit(i), member.eval_seeds(step))
+            member.log.evaluation([{"step": step, **row} for row in rows], summary(rows), step)
             self._shown[i] |= summary(rows)
         self.tell("evaluated")
 
     def checkpoint(self) -> None:
+        self.introduce()
         for i, member in enumerate(self.members):
+            if not member.checkpoints.steps():
+                member.log.event(FIRST_CHECKPOINT, self.step)
             member.save(self.step, self.learner.save(i), self.fingerprint, self._seconds(member))
 
     def done(self) -> None:
@@ -183,13 +214,15 @@ class Session:
         return [(snapshot, told) for (snapshot, _), told in zip(found, damaged, strict=True)]
 
     def _begin(self) -> None:
+        """From the first step: a new run, or one that was killed before it came to its first checkpoint."""
         for member in self.members:
-            if any((member.path / name).stat().st_size for name in REWOUND):
-                raise DataError(f"{member.path} has results but no checkpoint to continue from; move it away or choose another --out")
+            if member.log.has_event(FIRST_CHECKPOINT):
+                raise DataError(f"{member.path} has lost its checkpoints; move it away or choose another --out")
+            member.log.rewind({})
             write_json(member.path / "machine.json", machine.describe())
             member.begin_episode(0)
+        self._fresh = True
         self._event("started")
-        self.checkpoint()
         self.tell("started")
 
     def _resume(self, snapshots: list[Snapshot], *, allow_inexact: bool) -> None:
