@@ -15,7 +15,7 @@ from dualac.envs import Protocol
 from dualac.errors import UsageError, nearest
 from dualac.training.loop import train as _train
 from dualac.training.policy import LoadedPolicy, load_policy
-from dualac.training.run import Run, prepare
+from dualac.training.run import Run, prepare, require_resumable
 from dualac.types import Agent, Spec
 
 __all__ = ["FinishedRun", "LoadedPolicy", "load_policy", "make_agent", "make_env", "train"]
@@ -86,6 +86,7 @@ def train(
         eval_every, eval_episodes, log_every, checkpoint_every, protocol,
     )  # fmt: skip
     path = prepare(run, Path(out))
+    require_resumable(path)
     with Display(Console(markup=False), quiet=quiet) as display:
         _train([path], display)
     return FinishedRun(run, path)

@@ -53,7 +53,7 @@ def prepare_to_die(where: str, when: int) -> None:
         case "reset":
             patch(learner.Learner, "reset", lambda self, step: step == when, after=True)
         case "before" | "after":
-            patch(loop.Session, "evaluate", lambda self: self.step == when, after=where == "after")
+            patch(loop.Session, "_evaluate_at", lambda self, step: step == when, after=where == "after")
         case "state":
             patch(checkpoint.Checkpoints, "_save_replay", lambda self, folder, replay: folder.name == partial)
         case "commit":

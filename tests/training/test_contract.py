@@ -36,11 +36,13 @@ from dualac.training.run import prepare
 KILLED = Path(__file__).with_name("killed.py")
 
 # In warm-up, in an episode, at both ends of an evaluation, at the reset, with a replay that has wrapped, between a checkpoint's files.
-CHAIN = ("step:5", "step:9", "step:13", "before:20", "after:20", "reset:25", "step:38", "commit:40")
+CHAIN = ("step:5", "commit:8", "step:9", "step:13", "before:20", "after:20", "reset:25", "step:38", "commit:40")
 EACH = (
     *CHAIN,
     "step:1",
-    "commit:0",
+    "state:8",
+    "commit:8",
+    "named:8",
     "state:16",
     "learnt:10",
     "learnt:27",
@@ -67,8 +69,8 @@ def test_a_run_killed_everywhere_ends_as_one_that_never_was(name, world, golden,
     path = prepare(run, tmp_path)
     killed(path, *CHAIN)
     assert_same_run(path, golden(run))
-    assert len(events(path, "started")) == 2  # the first death came before the first checkpoint
-    assert len(events(path, "resumed")) == len(CHAIN) - 1
+    assert len(events(path, "started")) == 3  # two deaths came before the first checkpoint
+    assert len(events(path, "resumed")) == len(CHAIN) - 2
 
 
 @pytest.mark.kill

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tests.training.runs import a_run, agent_of, assert_same_run, checkpoint_steps, events, go_on, last, rows
 
+from dualac.training.member import Member
 from dualac.training.run import Run, prepare
 
 SEEDS = (3, 4)
@@ -84,11 +85,21 @@ def test_a_pack_killed_between_the_checkpoints_of_two_seeds_resumes_from_the_one
         assert events(path, "resumed")[0]["step"] == 8
 
 
-def test_a_pack_killed_between_its_very_first_checkpoints_starts(straight, tmp_path):
-    paths = prepared(a_pack(steps=24), tmp_path)
-    shutil.copytree(straight[0] / "checkpoints", paths[0] / "checkpoints")
-    for step in checkpoint_steps(paths[0]):
-        shutil.rmtree(paths[0] / "checkpoints" / str(step))
+def test_a_pack_killed_between_its_very_first_checkpoints_starts_again(straight, tmp_path, monkeypatch):
+    paths, saved, save = prepared(a_pack(steps=24), tmp_path), [], Member.save
+
+    def dies_at_the_second(self, *words):
+        saved.append(self)
+        if len(saved) == 2:
+            raise KeyboardInterrupt
+        save(self, *words)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Member, "save", dies_at_the_second)
+        with pytest.raises(KeyboardInterrupt):
+            go_on(*paths)
+    assert checkpoint_steps(paths[0])
+    assert not (paths[1] / "checkpoints").exists()
     go_on(*paths)
     for path, golden in zip(paths, straight, strict=True):
         assert_same_run(path, golden)

@@ -18,7 +18,7 @@ class Log:
     def __init__(self, path: Path, *, tensorboard: bool = False) -> None:
         self.path = path
         self._files = {name: (path / name).open("a") for name in (*REWOUND, "events.jsonl")}
-        self._writer = _tensorboard(path) if tensorboard else None
+        self._writer = _tensorboard(path, 0) if tensorboard else None
 
     def evaluation(self, rows: list[dict[str, Any]], summary: dict[str, float], step: int) -> None:
         for row in rows:
@@ -32,8 +32,10 @@ class Log:
     def event(self, kind: str, step: int, **facts: Any) -> None:
         self._append("events.jsonl", {"event": kind, "step": step, "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **facts})
 
-    def has_event(self, kind: str) -> bool:
-        return any(json.loads(line)["event"] == kind for line in (self.path / "events.jsonl").read_text().splitlines() if line.endswith("}"))
+    def last_event(self, *kinds: str) -> str | None:
+        """Which of these events came last, if any; a line that a kill cut short is none."""
+        lines = [line for line in (self.path / "events.jsonl").read_text().splitlines() if line.endswith("}")]
+        return next((event for event in (json.loads(line)["event"] for line in reversed(lines)) if event in kinds), None)
 
     def positions(self) -> dict[str, int]:
         """How long the files are, once they are safely on disk."""
@@ -41,7 +43,11 @@ class Log:
             os.fsync(self._files[name].fileno())
         return {name: self._files[name].tell() for name in REWOUND}
 
-    def rewind(self, positions: dict[str, int]) -> None:
+    def rewind(self, positions: dict[str, int], step: int = 0) -> None:
+        """As they were at a checkpoint; TensorBoard is told to forget what came after its step."""
+        if self._writer:
+            self._writer.close()
+            self._writer = _tensorboard(self.path, step + 1)
         for name in REWOUND:
             length, file = positions.get(name, 0), self._files[name]
             if (self.path / name).stat().st_size < length:
@@ -73,9 +79,9 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _tensorboard(path: Path) -> Any:
+def _tensorboard(path: Path, purge_step: int) -> Any:
     try:
         from tensorboardX import SummaryWriter
     except ImportError:
         raise UsageError("--tensorboard needs tensorboardX: pip install 'dualac[tensorboard]'") from None
-    return SummaryWriter(str(path / "tensorboard"))
+    return SummaryWriter(str(path / "tensorboard"), purge_step=purge_step)

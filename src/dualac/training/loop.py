@@ -24,7 +24,7 @@ from dualac.training.lock import owned
 from dualac.training.member import Member
 from dualac.training.run import write_json
 
-FIRST_CHECKPOINT = "first_checkpoint"  # from this event on, a run without checkpoints has lost them
+STARTED, FIRST_CHECKPOINT = "started", "first_checkpoint"  # events: where the second is the later one, a run without checkpoints has lost them
 TICK = 0.5  # seconds between signs of life
 
 Report = Callable[[dict[str, Any]], None]
@@ -41,11 +41,11 @@ def train(paths: list[Path], report: Report, *, allow_inexact: bool = False, ten
             stack.enter_context(owned(path))
         session = Session(paths, report, tensorboard=tensorboard)
         stack.callback(session.close)
-        for member in session.members:
-            for verdict in ("DONE", "FAILED"):
-                (member.path / verdict).unlink(missing_ok=True)
         try:
             session.start(allow_inexact=allow_inexact)
+            for member in session.members:
+                for verdict in ("DONE", "FAILED"):
+                    (member.path / verdict).unlink(missing_ok=True)
             for step in session.steps():
                 if asked and step < session.run.steps:
                     session.checkpoint()
@@ -78,6 +78,9 @@ class Session:
 
     def start(self, *, allow_inexact: bool) -> None:
         """Stand at the last whole checkpoint, or at the first step."""
+        for member in self.members:
+            if not member.checkpoints.steps() and member.log.last_event(STARTED, FIRST_CHECKPOINT) == FIRST_CHECKPOINT:
+                raise DataError(f"{member.path} has lost its checkpoints; move it away or choose another --out")
         found = self._restore()
         for member, (_, damaged) in zip(self.members, found, strict=True):
             for sentence in damaged:
@@ -163,9 +166,10 @@ class Session:
     def checkpoint(self) -> None:
         self.introduce()
         for i, member in enumerate(self.members):
-            if not member.checkpoints.steps():
-                member.log.event(FIRST_CHECKPOINT, self.step)
+            first = not member.checkpoints.steps()
             member.save(self.step, self.learner.save(i), self.fingerprint, self._seconds(member))
+            if first:
+                member.log.event(FIRST_CHECKPOINT, self.step)
 
     def done(self) -> None:
         for member in self.members:
@@ -216,13 +220,11 @@ class Session:
     def _begin(self) -> None:
         """From the first step: a new run, or one that was killed before it came to its first checkpoint."""
         for member in self.members:
-            if member.log.has_event(FIRST_CHECKPOINT):
-                raise DataError(f"{member.path} has lost its checkpoints; move it away or choose another --out")
             member.log.rewind({})
             write_json(member.path / "machine.json", machine.describe())
             member.begin_episode(0)
         self._fresh = True
-        self._event("started")
+        self._event(STARTED)
         self.tell("started")
 
     def _resume(self, snapshots: list[Snapshot], *, allow_inexact: bool) -> None:

@@ -126,7 +126,7 @@ class Member:
     def restore(self, snapshot: Snapshot) -> str | None:
         """Stand where the snapshot was taken, in the middle of an episode: play its actions again from its seed. Says so if that ends elsewhere."""
         facts = snapshot.facts
-        self.log.rewind(facts["positions"])
+        self.log.rewind(facts["positions"], snapshot.step)
         self.episodes, self.bad_steps, self.bad_total = facts["episodes"], list(facts["bad_steps"]), facts["bad_total"]
         self.recent.extend(facts["recent"])
         self.seconds = facts["seconds"]

@@ -13,6 +13,7 @@ from dualac.agents.actor_critic import Algorithm
 from dualac.envs import Protocol
 from dualac.errors import DataError, DualacError, RunFailedError, UsageError
 from dualac.spelling import difference, field_hints, fitted, from_json, to_json
+from dualac.training.lock import owned
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,63}")  # it becomes a directory
 
@@ -100,9 +101,12 @@ def prepare(run: Run, out: Path) -> Path:
     there = require_same(run, out)
     if there:
         run = dataclasses.replace(run, steps=max(run.steps, there.steps))
+        if run == there:
+            return path
     try:
         path.mkdir(parents=True, exist_ok=True)
-        write_json(path / "run.json", to_json(run))
+        with owned(path):
+            write_json(path / "run.json", to_json(run))
     except OSError as error:
         raise UsageError(f"{path} cannot be written ({error.strerror}); choose another --out") from None
     return path
