@@ -1,0 +1,49 @@
+"""MyoSuite's muscles, by the paper's names and by MyoSuite's ids."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, final
+
+import gymnasium
+import numpy as np
+
+from dualac.envs.adapt import Loaded
+from dualac.envs.protocol import Protocol
+from dualac.envs.suites import diverged, imported, silence
+from dualac.envs.tasks import MYOSUITE
+from dualac.errors import BrokenEpisodeError, UsageError
+
+
+@final
+class Muscles(gymnasium.Wrapper):
+    """One registered task, whose own end counts or does not. The simulation's end, when it blows up, is no end of the task."""
+
+    def __init__(self, env: gymnasium.Env, name: str, ends: bool) -> None:
+        super().__init__(env)
+        self._name, self._ends = name, ends
+        self._data: Any = getattr(env.unwrapped, "data", None)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        if options:
+            raise UsageError(f"{self._name}: MyoSuite's reset has no options, not even {', '.join(options)}")
+        return self.env.reset(seed=seed)
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if terminated and diverged(self._data):
+            raise BrokenEpisodeError(f"{self._name}: the simulation diverged")
+        return observation, float(reward), terminated and self._ends, truncated, info
+
+
+def load(name: str, protocol: Protocol, render: bool) -> Loaded:
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # two of its tasks would fetch motions from the network, which nobody asked for
+    imported("myosuite", "myosuite")
+    spec = gymnasium.registry[MYOSUITE[name].id if name in MYOSUITE else name]
+    options = {"render_mode": "rgb_array"} if render else {}
+    try:
+        with silence():
+            env = gymnasium.make(spec, max_episode_steps=-1, disable_env_checker=True, **options)
+    except Exception as error:  # a task whose parts are not installed raises whatever the part that needs them raises
+        raise UsageError(f"myosuite/{name} cannot be made: {' '.join(str(error).split())} ({type(error).__name__})") from error
+    return Loaded(Muscles(env, f"myosuite/{name}", protocol.myosuite_termination == "end"), spec.max_episode_steps or 0)
