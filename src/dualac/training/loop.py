@@ -128,8 +128,9 @@ class Session:
     def evaluate(self) -> None:
         for i, member in enumerate(self.members):
             rows = evaluate(member.eval_env, self.learner.exploit(i), member.eval_seeds(self.step))
-            member.log.evaluation([{"step": self.step, **row} for row in rows], summary(rows), self.step)
-            self._shown[i] |= summary(rows)
+            means = summary(rows, member.run.protocol.success)
+            member.log.evaluation([{"step": self.step, **row} for row in rows], means, self.step)
+            self._shown[i] |= means
         self.tell("evaluated")
 
     def checkpoint(self) -> None:
