@@ -170,7 +170,7 @@ def test_the_listed_gymnasium_tasks_are_those_of_its_registry_that_can_be_made()
     made = set()
     for spec in list(gymnasium.registry.values()):
         newest = gymnasium.envs.registration.find_highest_version(spec.namespace, spec.name)
-        if spec.namespace is None and spec.version == newest:
+        if spec.namespace is None and spec.version == newest and spec.id not in tasks.MYOSUITE_IDS:  # another test may have imported MyoSuite
             try:
                 make(f"gym/{spec.id}").close()
             except UsageError:

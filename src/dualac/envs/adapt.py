@@ -76,16 +76,21 @@ class Adapted(gymnasium.Wrapper):
         if not self._playing:  # dm_control would start another episode in silence
             raise ResetNeeded(f"{self.task}: reset() first, no episode is under way")
         scaled = self._scaling(action)
-        observation, total, terminated, truncated, info = self._simulate(scaled)
+        observation, reward, terminated, truncated, info = self._simulate(scaled) if self._repeat == 1 else self._repeated(scaled)
+        return self._layout.flat(observation), reward, terminated, truncated, info
+
+    def _repeated(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Several steps of the simulator as one, fewer where the episode ends: rewards summed, a success at any of them a success."""
+        observation, total, terminated, truncated, info = self._simulate(action)
         for _ in range(1, self._repeat):
             if not self._playing:
                 break
             succeeded = info.get("success", False)
-            observation, reward, terminated, truncated, info = self._simulate(scaled)
+            observation, reward, terminated, truncated, info = self._simulate(action)
             total += reward
             if succeeded:
                 info = {**info, "success": True}
-        return self._layout.flat(observation), total, terminated, truncated, info
+        return observation, total, terminated, truncated, info
 
     def _simulate(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """One step of the simulator."""

@@ -23,10 +23,16 @@ class Muscles(gymnasium.Wrapper):
         super().__init__(env)
         self._name, self._ends = name, ends
         self._data: Any = getattr(env.unwrapped, "data", None)
+        model = getattr(env.unwrapped, "model", None)
+        arrays = [getattr(model, field) for field in dir(model) if not field.startswith("_")]
+        self._built = [(array, array.copy()) for array in arrays if isinstance(array, np.ndarray) and array.dtype.kind == "f"]
+        env.reset()  # some tasks draw less at their first reset than at every other
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
         if options:
             raise UsageError(f"{self._name}: MyoSuite's reset has no options, not even {', '.join(options)}")
+        for array, built in self._built:  # some tasks change their model at a reset by adding to what the reset before left
+            array[...] = built
         return self.env.reset(seed=seed)
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
@@ -44,6 +50,7 @@ def load(name: str, protocol: Protocol, render: bool) -> Loaded:
     try:
         with silence():
             env = gymnasium.make(spec, max_episode_steps=-1, disable_env_checker=True, **options)
+            muscles = Muscles(env, f"myosuite/{name}", protocol.myosuite_termination == "end")
     except Exception as error:  # a task whose parts are not installed raises whatever the part that needs them raises
         raise UsageError(f"myosuite/{name} cannot be made: {' '.join(str(error).split())} ({type(error).__name__})") from error
-    return Loaded(Muscles(env, f"myosuite/{name}", protocol.myosuite_termination == "end"), spec.max_episode_steps or 0)
+    return Loaded(muscles, spec.max_episode_steps or 0)

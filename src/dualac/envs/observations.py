@@ -33,7 +33,7 @@ class Layout:
         """A fresh vector: callers keep observations, and environments reuse their buffers."""
         try:
             with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, which the training loop notices
-                vector = np.concatenate(self._parts(observation), axis=None).astype(np.float32)
+                vector = np.concatenate(self._parts(observation), axis=None, dtype=np.float32, casting="unsafe")
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise DataError(f"{self._task} observed what its space does not declare: {type(error).__name__}: {error}") from error
         if vector.size != self.size:
