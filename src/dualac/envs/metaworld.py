@@ -48,6 +48,9 @@ class Sawyer(gymnasium.Wrapper):
             raise BrokenEpisodeError(f"{self._name}: the simulation diverged")
         return answer
 
+    def render(self) -> Any:
+        return np.ascontiguousarray(self._suite.render()[::-1, ::-1])  # the camera hangs upside down
+
 
 def load(name: str, protocol: Protocol, render: bool) -> Loaded:
     return Loaded(Sawyer(name, render), 0)

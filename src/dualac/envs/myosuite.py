@@ -14,6 +14,8 @@ from dualac.envs.suites import diverged, imported, silence
 from dualac.envs.tasks import MYOSUITE
 from dualac.errors import BrokenEpisodeError, UsageError
 
+CAMERA = "hand_side_inter"  # where a model has it: MyoSuite's own choice shows the whole room, and a hand as a few pixels
+
 
 @final
 class Muscles(gymnasium.Wrapper):
@@ -26,6 +28,9 @@ class Muscles(gymnasium.Wrapper):
         model = getattr(env.unwrapped, "model", None)
         arrays = [getattr(model, field) for field in dir(model) if not field.startswith("_")]
         self._built = [(array, array.copy()) for array in arrays if isinstance(array, np.ndarray) and array.dtype.kind == "f"]
+        cameras = {model.camera(number).name for number in range(model.ncam)} if model else set()
+        if CAMERA in cameras:
+            env.unwrapped.render_camera = CAMERA  # pyright: ignore[reportAttributeAccessIssue]
         env.reset()  # some tasks draw less at their first reset than at every other
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
