@@ -289,6 +289,11 @@ def test_a_made_environment_is_a_gymnasium_environment():
 def test_what_float32_cannot_hold_is_infinite_and_no_warning():
     layout, huge = Layout(toys.PAIR, "toy"), np.array([1e300, 1.0])
     assert layout.flat(huge).tolist() == [np.inf, 1.0]  # pytest raises warnings
-    code = f"import numpy as np, toys\nfrom dualac.envs.observations import Layout\nprint(Layout(toys.PAIR, 'toy').flat(np.array({huge.tolist()})))"
+    code = f"""
+import numpy as np
+from gymnasium import spaces
+from dualac.envs.observations import Layout
+print(Layout(spaces.Box(-np.inf, np.inf, (2,)), "toy").flat(np.array({huge.tolist()})))
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env={"PYTHONPATH": ":".join(sys.path)})
     assert (done.stdout, done.stderr) == ("[inf  1.]\n", "")
