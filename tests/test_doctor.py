@@ -53,7 +53,7 @@ def test_a_machine_that_cannot_draw_can_still_train(unhurried: pytest.MonkeyPatc
 
 
 def test_what_is_missing_or_differs_is_named_with_what_to_install(unhurried: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    unhurried.setattr(doctor, "_version", lambda name: {"dm_control": None, "flax": "0.0.1"}.get(name, doctor.TESTED[name]))
+    unhurried.setattr(doctor, "version", lambda name: {"dm_control": None, "flax": "0.0.1"}.get(name, doctor.TESTED[name]))
     assert cli.run(["doctor"]) == 0
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
     assert "missing: pip install 'dualac[dmc]'" in lines["dm_control"]

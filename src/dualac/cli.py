@@ -113,6 +113,7 @@ def train(words: list[str]) -> int:
     parser.add_argument(
         "--pack", action=argparse.BooleanOptionalAction, help="all seeds in one vmapped program (default: on an accelerator)", default=None
     )
+    parser.add_argument("--protocol", metavar="NAME", help=f"how the task is played: {' or '.join(envs.PROTOCOLS)}", default="paper")
     add_launch_options(parser)
     settable = options_of(parser, template, "the run", ("name", "algorithm", "task", "seed", "pack"))  # these are not set by an option of their own
     settable += options_of(parser, template.algorithm, f"the algorithm: {name}", (), "algorithm.")
@@ -120,7 +121,7 @@ def train(words: list[str]) -> int:
 
     task = envs.canonical(asked.task)
     given = {option.path: parse_option(option, getattr(asked, option.path)) for option in settable if getattr(asked, option.path) is not None}
-    overridden = spelling.replaced(template, {"task": task, **given})
+    overridden = spelling.replaced(template, {"task": task, "protocol": envs.find_protocol(asked.protocol), **given})
     chosen = parse_seeds(asked)
     packed = accelerated() if asked.pack is None else asked.pack
     together = tuple(chosen) if packed and len(chosen) > 1 else ()
@@ -157,8 +158,8 @@ def evaluate(words: list[str]) -> int:
     """play a trained policy and score it: dualac evaluate RUN"""
     from dualac import envs
     from dualac.conclusion import random_rows
+    from dualac.training.evaluate import DECIDED_BY, summary
     from dualac.training.evaluate import evaluate as play_all
-    from dualac.training.evaluate import summary
     from dualac.training.member import BASELINE, episode_seed
     from dualac.training.policy import load_policy
 
@@ -182,7 +183,7 @@ def evaluate(words: list[str]) -> int:
                 {
                     "task": policy.run.task,
                     "step": policy.step,
-                    **summary(rows),
+                    **summary(rows, policy.run.protocol.success),
                     "random/mean_reward": summary(random)["eval/mean_reward"],
                     "episodes": rows,
                 }
@@ -198,7 +199,7 @@ def evaluate(words: list[str]) -> int:
         table.add_row(name, *(f"{value:.1f}" for value in (means["eval/mean_reward"], means["eval/std_reward"], min(returns), max(returns))))
     console.print(table)
     if "eval/success_rate" in summary(rows):
-        console.print(f"success {summary(rows)['eval/success_rate']:.0%}")
+        console.print("success " + ", ".join(f"{summary(rows, rule)['eval/success_rate']:.0%} by {rule} step" for rule in DECIDED_BY))
     return 0
 
 
@@ -224,10 +225,11 @@ def show_list(words: list[str]) -> int:
 
     parser = Parser(prog="dualac list")
     parser.add_argument("what", choices=("algorithms", "tasks"))
+    parser.add_argument("--verbose", action="store_true", help="tasks with their sizes, caps, scores and sets, and the protocol they are played by")
+    parser.add_argument("--protocol", metavar="NAME", help="the protocol that --verbose shows (paper)", default="paper")
     asked = parser.parse(words)
     if asked.what == "tasks":
-        for task in envs.all_tasks():
-            print(task)
+        list_tasks(envs.find_protocol(asked.protocol) if asked.verbose else None)
         print(envs.NOT_LISTED, file=sys.stderr)
         return 0
     from dualac.agents.algorithms import ALGORITHMS
@@ -242,14 +244,30 @@ def show_list(words: list[str]) -> int:
 
 
 def doctor(words: list[str]) -> int:
-    """tell whether training works on this machine, and what is missing"""
-    from dualac.doctor import examine
+    """tell whether training works on this machine, and what is missing; --tasks: whether every task of the paper does"""
+    from dualac.doctor import examine, examine_tasks
 
-    Parser(prog="dualac doctor").parse(words)
-    return examine(console)
+    parser = Parser(prog="dualac doctor")
+    parser.add_argument("--tasks", action="store_true", help="load and step every task of the paper instead")
+    return examine_tasks(console) if parser.parse(words).tasks else examine(console)
 
 
 COMMANDS = {"train": train, "resume": resume, "evaluate": evaluate, "play": play, "list": show_list, "doctor": doctor}
+
+
+def list_tasks(protocol: Any) -> None:
+    """A task a line; with a protocol also what is known of each without building it. Lines, not a table: they are made to be searched."""
+    from dualac import envs
+
+    if protocol is None:
+        print("\n".join(envs.all_tasks()))
+        return
+    form = "{:<44}{:>5}{:>9}{:>7}  {:<8} {}"
+    print(form.format("task", "obs", "actions", "cap", "score", "sets"))
+    for task in envs.all_tasks():
+        sizes, cap, score, sets = envs.about(task, protocol)
+        print(form.format(task, *(sizes or ("-", "-")), cap or "own", score, " ".join(sets)).rstrip())
+    print("protocol: " + ", ".join(f"{field.name} {getattr(protocol, field.name)}" for field in dataclasses.fields(protocol)))
 
 
 def known_algorithms() -> list[str]:

@@ -1,26 +1,31 @@
 """Whether training would work on this machine: what is installed against what was tested, what can draw, what is free; and a very short training."""
 
-import importlib.metadata
 import os
 import platform
 import shutil
 import sys
 import tempfile
+import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from dualac.errors import DualacError
+from dualac import envs
+from dualac.envs.suites import version
+from dualac.errors import DataError, DualacError
 from dualac.training import machine
 from dualac.video import INSTALL, render_backend
 
 # The versions of requirements.lock, with which every test passes; a test holds the two equal.
 TESTED = {
     "jax": "0.10.2", "jaxlib": "0.10.2", "flax": "0.12.8", "optax": "0.2.8", "numpy": "2.4.6", "gymnasium": "1.2.3", "safetensors": "0.8.0",
-    "mujoco": "3.16.0", "dm_control": "1.0.49",
+    "mujoco": "3.16.0", "dm_control": "1.0.49", "metaworld": "3.0.0", "myosuite": "3.0.0",
 }  # fmt: skip
-OPTIONAL = {"mujoco": "mujoco", "dm_control": "dmc"}
+OPTIONAL = {"mujoco": "mujoco", "dm_control": "dmc", "metaworld": "metaworld", "myosuite": "myosuite"}
+STEPS = 60  # of each task, when all are examined
 
 
 def examine(console: Console) -> int:
@@ -30,7 +35,7 @@ def examine(console: Console) -> int:
         table.add_column(title)
     table.add_row("python", platform.python_version(), "3.11, 3.12", "ok" if sys.version_info[:2] in ((3, 11), (3, 12)) else "not tested")
     for name, tested in TESTED.items():
-        found = _version(name)
+        found = version(name)
         advice = f"missing: pip install 'dualac[{OPTIONAL[name]}]'" if name in OPTIONAL else "missing"
         table.add_row(name, found or "-", tested, "ok" if found == tested else advice if found is None else "differs from the tested version")
     console.print(table)
@@ -45,6 +50,44 @@ def examine(console: Console) -> int:
     return 0 if trouble is None else DualacError.code
 
 
+def examine_tasks(console: Console) -> int:
+    """Load and step every task of the paper, a line each; 0 only if all of them work."""
+    form = "{:<27}{:>5}{:>9}{:>6}{:>9}  {}"
+    console.print(form.format("task", "obs", "actions", "cap", "steps/s", ""), highlight=False)
+    broken = 0
+    for task in envs.PAPER:
+        try:
+            sizes, speed = step_task(task)
+            line = form.format(
+                task, *sizes, envs.about(task).cap, f"{speed:.0f}", "ok" if sizes == envs.PAPER[task] else "other sizes than the paper's"
+            )
+            broken += sizes != envs.PAPER[task]
+        except Exception as error:  # a doctor examines what is broken, whatever it raises
+            line = form.format(task, "-", "-", "-", "-", " ".join(str(error).split()) or type(error).__name__)
+            broken += 1
+        console.print(line, markup=False, soft_wrap=True)
+    console.print(f"{len(envs.PAPER) - broken} of {len(envs.PAPER)} tasks of the paper work here")
+    return DualacError.code if broken else 0
+
+
+def step_task(task: str) -> tuple[Any, float]:
+    """A task's sizes, and how many steps of random actions it takes a second."""
+    env = envs.make(task)
+    env.reset(seed=0)
+    sizes = (env.observation_space.shape[0], env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
+    actions = np.random.default_rng(0).uniform(-1, 1, (STEPS, sizes[1])).astype(np.float32)
+    began = time.perf_counter()
+    for action in actions:
+        observation, reward, terminated, truncated, _ = env.step(action)
+        if not (np.isfinite(observation).all() and np.isfinite(float(reward))):
+            raise DataError(f"{task} gave NaN or infinity")
+        if terminated or truncated:
+            env.reset(seed=1)
+    speed = STEPS / (time.perf_counter() - began)
+    env.close()
+    return sizes, speed
+
+
 def smoke() -> str | None:
     """A training of a few steps in a directory that is thrown away, stopped half-way and resumed; what is wrong, if anything."""
     from dataclasses import replace
@@ -57,7 +100,7 @@ def smoke() -> str | None:
     from dualac.training.run import Run, prepare
 
     small = replace(ALGORITHMS["dac"], policy=Soft((8,)), explorer=OptimisticActor(hidden=(8,)), critic=Scalar(hidden=(8,)))
-    task = "dmc/cartpole-swingup" if _version("dm_control") else "gym/Pendulum-v1"
+    task = "dmc/cartpole-swingup" if version("dm_control") else "gym/Pendulum-v1"
     run = Run("doctor", small, task, steps=40, warmup=10, batch_size=8, eval_every=1000, eval_episodes=1, checkpoint_every=1000)
     ends = []
     with tempfile.TemporaryDirectory() as folder:
@@ -69,10 +112,3 @@ def smoke() -> str | None:
             if stop == run.steps:
                 ends.append((path / "checkpoints" / str(stop) / "state.safetensors").read_bytes())
     return None if ends[0] == ends[1] else "is not exact here: a stopped and resumed run ends with other bits than a straight one"
-
-
-def _version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None

@@ -6,6 +6,7 @@ raised it.
 
 import difflib
 import errno
+from collections.abc import Iterable
 
 
 class DualacError(Exception):
@@ -51,7 +52,8 @@ def is_disk_trouble(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 
 
-def nearest(word: str, known: list[str], count: int = 3) -> str:
-    """The end of an error sentence about an unknown name: what the user may have meant."""
+def nearest(word: str, known: Iterable[str], count: int = 3) -> str:
+    """The end of an error sentence about an unknown name: what the user may have meant. A dictionary's values are meant where its keys are near."""
     close = difflib.get_close_matches(word, known, n=count, cutoff=0.5)
-    return f"; did you mean {' or '.join(close)}?" if close else ""
+    meant = dict.fromkeys(known[one] for one in close) if isinstance(known, dict) else close
+    return f"; did you mean {' or '.join(meant)}?" if meant else ""

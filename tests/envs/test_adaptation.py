@@ -1,6 +1,8 @@
 """What every environment has in common once it is made: spaces, scaling, limits, seeds."""
 
 import math
+import subprocess
+import sys
 
 import gymnasium
 import numpy as np
@@ -282,3 +284,16 @@ def test_a_refused_environment_is_closed():
 
 def test_a_made_environment_is_a_gymnasium_environment():
     assert isinstance(make("gym/toys/Toy-v0"), gymnasium.Env)
+
+
+def test_what_float32_cannot_hold_is_infinite_and_no_warning():
+    layout, huge = Layout(toys.PAIR, "toy"), np.array([1e300, 1.0])
+    assert layout.flat(huge).tolist() == [np.inf, 1.0]  # pytest raises warnings
+    code = f"""
+import numpy as np
+from gymnasium import spaces
+from dualac.envs.observations import Layout
+print(Layout(spaces.Box(-np.inf, np.inf, (2,)), "toy").flat(np.array({huge.tolist()})))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env={"PYTHONPATH": ":".join(sys.path)})
+    assert (done.stdout, done.stderr) == ("[inf  1.]\n", "")

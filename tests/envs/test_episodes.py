@@ -136,6 +136,17 @@ def test_frames_are_what_the_suite_draws(monkeypatch, can_draw):
     assert asked["camera_id"] == 0
 
 
+@pytest.mark.parametrize(("task", "shape"), [("metaworld/push", (480, 480, 3)), ("myosuite/key-turn-easy", (480, 640, 3))])
+def test_frames_of_the_other_suites_are_passed_on(task, shape, monkeypatch):
+    env = make(task, render=True)
+    drawn = np.arange(np.prod(shape)).reshape(shape)
+    monkeypatch.setattr(env.unwrapped, "render", lambda: drawn)
+    env.reset(seed=0)
+    shown = env.render()
+    assert shown.shape == shape
+    assert shown[0, 0].tolist() == (drawn[-1, -1] if task.startswith("metaworld") else drawn[0, 0]).tolist()
+
+
 def test_a_machine_that_cannot_draw_is_told_what_to_set(monkeypatch, can_draw):
     def fail(**frame):
         raise RuntimeError("no OpenGL")

@@ -9,8 +9,9 @@ import toys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualac.envs import NOT_LISTED, all_tasks, canonical, make, suite_tasks, tasks
+from dualac.envs import NOT_LISTED, all_tasks, canonical, make, suite_tasks, task_set, tasks
 from dualac.envs.dmc import _suite
+from dualac.envs.suites import imported
 from dualac.errors import UsageError
 
 DMC = suite_tasks("dmc")
@@ -19,6 +20,45 @@ DMC = suite_tasks("dmc")
 def test_the_table_of_the_control_suite_is_the_suites_own():
     suite, _ = _suite()
     assert tuple((domain, task) for domain, names in tasks.DMC.items() for task in names) == suite.ALL_TASKS
+
+
+def test_the_table_of_meta_world_is_the_suites_own():
+    assert [f"{name}-v3" for name in tasks.METAWORLD] == list(imported("metaworld", "metaworld.env_dict").ALL_V3_ENVIRONMENTS)
+
+
+def test_the_tables_of_myosuite_are_its_registrys():
+    assert list(tasks.MYOSUITE_IDS) == imported("myosuite", "myosuite").register_all_envs()["all"]
+    for task in tasks.MYOSUITE.values():
+        assert gymnasium.registry[task.id].max_episode_steps == task.cap
+
+
+def test_a_task_of_myosuite_is_listed_once():
+    listed = suite_tasks("myosuite")
+    assert len(listed) == len(tasks.MYOSUITE_IDS)
+    assert not {f"myosuite/{task.id}" for task in tasks.MYOSUITE.values()} & set(listed)
+
+
+# The paper's table: every task in its set, the bold ones after a star.
+DAC_30 = """
+dmc/acrobot-swingup* dmc/cheetah-run* dmc/hopper-hop* dmc/humanoid-run dmc/humanoid-stand* dmc/humanoid-walk* dmc/swimmer-swimmer6
+dmc/pendulum-swingup dmc/quadruped-run dmc/walker-run
+metaworld/assembly metaworld/box-close* metaworld/coffee-pull metaworld/drawer-open* metaworld/hammer* metaworld/lever-pull metaworld/push*
+metaworld/stick-pull metaworld/stick-push metaworld/sweep*
+myosuite/reach-easy* myosuite/reach-hard myosuite/pose-easy* myosuite/pose-hard myosuite/pen-twirl-easy* myosuite/pen-twirl-hard
+myosuite/object-hold-easy* myosuite/object-hold-hard myosuite/key-turn-easy* myosuite/key-turn-hard
+"""
+
+
+def test_the_sets_are_the_papers():
+    listed = DAC_30.split()
+    assert task_set("dac-30") == tuple(name.removesuffix("*") for name in listed)
+    assert task_set("dac-15") == tuple(name.removesuffix("*") for name in listed if name.endswith("*"))
+    assert (len(task_set("dac-30")), len(task_set("dac-15")), len(tasks.PAPER)) == (30, 15, 32)
+    assert task_set("dog-humanoid") == ("dmc/dog-run", "dmc/dog-trot", "dmc/humanoid-run", "dmc/humanoid-walk")
+    assert set(tasks.PAPER) == set(task_set("dac-30")) | set(task_set("dog-humanoid"))
+    assert all(canonical(name) == name for name in tasks.PAPER)
+    with pytest.raises(UsageError, match="the sets are dac-30, dac-15 and dog-humanoid; did you mean dac-30"):
+        task_set("dac30")
 
 
 @given(st.sampled_from(DMC), st.data())
@@ -43,6 +83,19 @@ def test_a_canonical_name_stands_for_itself():
         ("ball-in-cup-catch", "dmc/ball_in_cup-catch"),
         ("dmc/cartpole-swingup-sparse", "dmc/cartpole-swingup_sparse"),
         ("humanoid-cmu-run", "dmc/humanoid_CMU-run"),
+        ("walker-run", "dmc/walker-run"),
+        ("hammer-v3", "metaworld/hammer"),
+        ("metaworld/hammer-v3", "metaworld/hammer"),
+        ("mw-hammer", "metaworld/hammer"),
+        ("MetaWorld/Pick_Place", "metaworld/pick-place"),
+        ("myo-reach-hard", "myosuite/reach-hard"),
+        ("myoHandReachRandom-v0", "myosuite/reach-hard"),
+        ("myosuite/myoHandReachRandom-v0", "myosuite/reach-hard"),
+        ("myosuite/reach_hard", "myosuite/reach-hard"),
+        ("gym/myosuite:myoHandReachRandom-v0", "myosuite/reach-hard"),
+        ("myosuite:myoHandReachRandom-v0", "myosuite/reach-hard"),
+        ("gym/myoHandReachRandom-v0", "myosuite/reach-hard"),
+        ("myoelbowpose1d6mrandom-v0", "myosuite/myoElbowPose1D6MRandom-v0"),
         ("gym/Pendulum-v1", "gym/Pendulum-v1"),
         ("gym/phys2d/Pendulum-v0", "gym/phys2d/Pendulum-v0"),
         ("toys:toys/Toy-v0", "gym/toys:toys/Toy-v0"),
@@ -63,7 +116,14 @@ def test_a_spelling_stands_for_one_name(typed, name):
         ("gym/pendulum-v1", "did you mean gym/Pendulum-v1"),
         ("toys:toys/Tooy-v0", "module toys registers no task 'toys/Tooy-v0'; did you mean gym/toys/Toy-v0"),
         ("dm/cheetah-run", "no suite 'dm'.*did you mean dmc/cheetah-run"),
-        ("unheard/of", "the suites are dmc and gym"),
+        ("unheard/of", "the suites are dmc, metaworld, myosuite and gym"),
+        ("hammer", "did you mean metaworld/hammer"),
+        ("hammer-v2", "did you mean metaworld/hammer"),
+        ("metaworld/hamer", "did you mean metaworld/hammer"),
+        ("metaworld/a/hammer", "no task 'metaworld/a/hammer'"),
+        ("reach-easy", "did you mean myosuite/reach-easy"),
+        ("myosuite/reach", "did you mean myosuite/reach-(easy|hard)"),
+        ("myosuite/myoHandReachRandm-v0", "did you mean myosuite/reach-hard"),
         ("xyzzy", "dualac list tasks"),
         ("", "dualac list tasks"),
         ("dmc/", "no task 'dmc/'"),
@@ -95,9 +155,9 @@ def test_a_module_that_fails_to_import_is_named(tmp_path, monkeypatch):
 def test_the_lists_are_the_suites():
     assert len(DMC) == 51
     assert "gym/HalfCheetah-v5" in suite_tasks("gym")
-    assert all_tasks() == DMC + suite_tasks("gym")
+    assert all_tasks() == DMC + suite_tasks("metaworld") + suite_tasks("myosuite") + suite_tasks("gym")
     assert "gym/<module>:<id>" in NOT_LISTED
-    with pytest.raises(UsageError, match="the suites are dmc and gym"):
+    with pytest.raises(UsageError, match="the suites are dmc, metaworld, myosuite and gym"):
         suite_tasks("atari")
 
 
@@ -110,7 +170,7 @@ def test_the_listed_gymnasium_tasks_are_those_of_its_registry_that_can_be_made()
     made = set()
     for spec in list(gymnasium.registry.values()):
         newest = gymnasium.envs.registration.find_highest_version(spec.namespace, spec.name)
-        if spec.namespace is None and spec.version == newest:
+        if spec.namespace is None and spec.version == newest and spec.id not in tasks.MYOSUITE_IDS:  # another test may have imported MyoSuite
             try:
                 make(f"gym/{spec.id}").close()
             except UsageError:
@@ -124,10 +184,11 @@ def test_naming_tasks_imports_no_simulator():
 import sys
 import dualac.envs as envs
 assert not {"gymnasium", "numpy"} & set(sys.modules), "import"
-envs.canonical("cheetah-run"); envs.all_tasks(); envs.Protocol(time_limit=3)
-assert not {"jax", "gymnasium", "dm_control", "mujoco"} & set(sys.modules), "names"
+for name in ("cheetah-run", "hammer-v3", "myo-reach-hard"): envs.about(name)
+envs.all_tasks(); envs.Protocol(time_limit=3)
+assert not {"jax", "gymnasium", "dm_control", "metaworld", "myosuite", "mujoco"} & set(sys.modules), "names"
 envs.make("gym/Pendulum-v1")
-assert not {"jax", "dm_control"} & set(sys.modules), "make"
+assert not {"jax", "dm_control", "metaworld", "myosuite"} & set(sys.modules), "make"
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env={"PYTHONPATH": ":".join(sys.path)})
     assert done.returncode == 0, done.stderr

@@ -7,20 +7,23 @@ pure function of `reset(seed=s)` and the actions. Nothing here knows of JAX, and
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from dualac.envs.protocol import Protocol
-from dualac.envs.tasks import NOT_LISTED, all_tasks, canonical, suite_tasks
+from dualac.envs.protocol import PROTOCOLS, Protocol, find_protocol
+from dualac.envs.tasks import MYOSUITE, NOT_LISTED, PAPER, TASK_SETS, Sizes, all_tasks, canonical, suite_tasks, task_set
 
 if TYPE_CHECKING:
     import gymnasium
 
-__all__ = ["NOT_LISTED", "Protocol", "all_tasks", "canonical", "make", "suite_tasks"]
+__all__ = [
+    "NOT_LISTED", "PAPER", "PROTOCOLS", "TASK_SETS", "About", "Protocol", "about", "all_tasks", "canonical", "find_protocol", "make", "suite_tasks",
+    "task_set",
+]  # fmt: skip
 
-THE_TASKS_OWN = Protocol()
+THE_PAPERS = PROTOCOLS["paper"]
 
 
-def make(task: str, seed: int | None = None, protocol: Protocol = THE_TASKS_OWN, render: bool = False) -> gymnasium.Env:
+def make(task: str, seed: int | None = None, protocol: Protocol = THE_PAPERS, render: bool = False) -> gymnasium.Env:
     """The environment of a task, adapted to this library; `.task` is its canonical name.
 
     The first `reset()` without a seed uses `seed`; a reset with a seed never does. `render` makes `env.render()` answer with RGB frames.
@@ -31,6 +34,23 @@ def make(task: str, seed: int | None = None, protocol: Protocol = THE_TASKS_OWN,
     if render:
         prepare_drawing()
     suite, _, rest = name.partition("/")
-    loaded = import_module(f"dualac.envs.{suite}").load(rest, render)  # canonical() lets through only suites that have a module here
-    caps = [cap for cap in (loaded.cap, protocol.time_limit) if cap]
-    return Adapted(loaded.env, name, Episodes(seed, min(caps, default=0)))
+    loaded = import_module(f"dualac.envs.{suite}").load(rest, protocol, render)  # canonical() lets through only suites that have a module here
+    return Adapted(loaded.env, name, Episodes(seed, protocol.cap(suite, loaded.cap), protocol.action_repeat))
+
+
+class About(NamedTuple):
+    """What is known of a task without building it: its sizes and the steps of an episode (None where only its suite knows), and what its score is."""
+
+    sizes: Sizes | None
+    cap: int | None
+    score: str
+    sets: tuple[str, ...]
+
+
+def about(task: str, protocol: Protocol = THE_PAPERS) -> About:
+    name = canonical(task)
+    suite, _, rest = name.partition("/")
+    own = {"dmc": 1000, "myosuite": MYOSUITE[rest].cap if rest in MYOSUITE else 0}.get(suite, 0)
+    sizes = Sizes(39, 4) if suite == "metaworld" else PAPER.get(name)
+    score = "success" if suite in ("metaworld", "myosuite") else "return"
+    return About(sizes, protocol.cap(suite, own) or None, score, tuple(word for word, names in TASK_SETS.items() if name in names))

@@ -31,10 +31,11 @@ class Loaded(NamedTuple):
 
 
 class Episodes(NamedTuple):
-    """The seed of the first reset that brings none, and the steps an episode may last (0: no cap)."""
+    """The seed of the first reset that brings none, the simulator's steps an episode may last (0: no cap), and those that an action lasts."""
 
     seed: int | None
     cap: int
+    repeat: int = 1
 
 
 @final
@@ -54,7 +55,8 @@ class Adapted(gymnasium.Wrapper):
         self.observation_space = spaces.Box(-np.inf, np.inf, (self._layout.size,), np.float32)
         self.action_space = spaces.Box(-1.0, 1.0, (self._scaling.size,), np.float32)
         self._first_seed = _checked(episodes.seed)
-        self._cap = episodes.cap
+        self.cap = episodes.cap
+        self._repeat = episodes.repeat
         self._steps = 0
         self._playing = False
 
@@ -73,15 +75,34 @@ class Adapted(gymnasium.Wrapper):
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         if not self._playing:  # dm_control would start another episode in silence
             raise ResetNeeded(f"{self.task}: reset() first, no episode is under way")
-        answer = self.env.step(self._scaling(action))
+        scaled = self._scaling(action)
+        observation, reward, terminated, truncated, info = self._simulate(scaled) if self._repeat == 1 else self._repeated(scaled)
+        return self._layout.flat(observation), reward, terminated, truncated, info
+
+    def _repeated(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Several steps of the simulator as one, fewer where the episode ends: rewards summed, a success at any of them a success."""
+        observation, total, terminated, truncated, info = self._simulate(action)
+        for _ in range(1, self._repeat):
+            if not self._playing:
+                break
+            succeeded = info.get("success", False)
+            observation, reward, terminated, truncated, info = self._simulate(action)
+            total += reward
+            if succeeded:
+                info = {**info, "success": True}
+        return observation, total, terminated, truncated, info
+
+    def _simulate(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """One step of the simulator."""
+        answer = self.env.step(action)
         if len(answer) != STEP_VALUES:
             raise DataError(f"{self.task} speaks an old API: its step answers with {len(answer)} values; {PORT_IT}")
         observation, reward, terminated, truncated, info = answer
         self._steps += 1
-        terminated, truncated = bool(terminated), bool(truncated) or self._steps == self._cap
+        terminated, truncated = bool(terminated), bool(truncated) or self._steps == self.cap
         self._playing = not (terminated or truncated)
         number = reward if type(reward) is float else self._number(reward)
-        return self._layout.flat(observation), number, terminated, truncated, _with_success(info) if info else {}
+        return observation, number, terminated, truncated, _with_success(info) if info else {}
 
     def render(self) -> Any:
         try:

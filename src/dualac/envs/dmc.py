@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import os
-import warnings
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, final
 
 import gymnasium
@@ -16,6 +13,8 @@ import numpy as np
 from gymnasium import spaces
 
 from dualac.envs.adapt import Loaded
+from dualac.envs.protocol import Protocol
+from dualac.envs.suites import imported, silence
 from dualac.errors import BrokenEpisodeError, UsageError
 
 UNLIMITED = 1e10  # MuJoCo's mjMAXVAL: what dm_control gives as the bound of an actuator that has none
@@ -32,9 +31,10 @@ class ControlSuite(gymnasium.Env):
     def __init__(self, domain: str, task: str, render: bool = False, height: int = HEIGHT, width: int = WIDTH) -> None:
         self._name = f"dmc/{domain}-{task}"
         suite, self._diverged = _suite()
+        self._last = import_module("dm_env").StepType.LAST  # compared by identity: simulators step in 30 microseconds, and asking costs half of one
         if render:
             _check_drawing(self._name)
-        with _quiet():
+        with silence():
             # LQR draws its very model when it is built: a fixed draw makes it one task. Every other task draws only in reset.
             self._env = suite.load(domain, task, task_kwargs={"random": 0})
         self._env.task._random = np.random.RandomState()
@@ -60,11 +60,11 @@ class ControlSuite(gymnasium.Env):
 
     def step(self, action: np.ndarray) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
         try:
-            step = self._env.step(action)
+            step_type, reward, discount, observation = self._env.step(action)
         except self._diverged as error:
             raise BrokenEpisodeError(f"{self._name}: the simulation diverged: {' '.join(str(error).split())}") from error
-        over = step.last()
-        return step.observation, step.reward, over and step.discount <= 0, over and step.discount > 0, {}
+        over = step_type is self._last
+        return observation, reward, over and discount <= 0, over and discount > 0, {}
 
     def render(self) -> np.ndarray:
         return self._env.physics.render(**self._frame)
@@ -76,7 +76,7 @@ class ControlSuite(gymnasium.Env):
             self._open = False
 
 
-def load(name: str, render: bool) -> Loaded:
+def load(name: str, protocol: Protocol, render: bool) -> Loaded:
     domain, _, task = name.partition("-")
     env = ControlSuite(domain, task, render)
     return Loaded(env, env.cap)
@@ -91,17 +91,7 @@ def _actions(spec: Any) -> spaces.Box:
 
 def _suite() -> tuple[Any, type[RuntimeError]]:
     """The suite, and the error by which it says that its physics blew up."""
-    try:
-        with _quiet():
-            from dm_control import suite
-            from dm_control.rl.control import PhysicsError
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "dm_control":
-            raise UsageError("dmc tasks need dm_control: pip install 'dualac[dmc]'") from error
-        raise UsageError(f"dm_control does not import: {error}; pip install 'dualac[dmc]'") from error
-    except (ImportError, RuntimeError, AttributeError) as error:  # an OpenGL that MUJOCO_GL asks for and the machine has not
-        raise UsageError(f"dm_control does not import: {error}; is MUJOCO_GL right for this machine?") from error
-    return suite, PhysicsError
+    return imported("dmc", "dm_control.suite"), imported("dmc", "dm_control.rl.control").PhysicsError
 
 
 def _check_drawing(name: str) -> None:
@@ -111,17 +101,3 @@ def _check_drawing(name: str) -> None:
     wanted = os.environ.get("MUJOCO_GL", _render.BACKEND)
     if wanted != _render.BACKEND:
         raise UsageError(f"cannot draw {name}: dm_control was imported to draw with {_render.BACKEND}; set MUJOCO_GL={wanted} before starting Python")
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """The suite warns of missing displays and of its own models' old spelling: nothing a user can act on."""
-    logger = logging.getLogger("absl")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.setLevel(level)

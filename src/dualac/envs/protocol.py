@@ -3,18 +3,79 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import Literal, final, get_args
 
-from dualac.errors import UsageError
+from dualac.errors import UsageError, nearest
+
+Termination = Literal["ignore", "end"]
+Success = Literal["any", "last"]
+
+METAWORLD_LONGEST = 500  # where Meta-World's own simulators refuse to go on
+LONGEST = 10**9
 
 
 @final
 @dataclass(frozen=True)
 class Protocol:
-    """How a task is played, beyond what the task itself says."""
+    """How a task is played, beyond what the task itself says. All lengths are in steps of the simulator, whatever the action repeat."""
 
-    time_limit: int = 0  # cap on an episode's steps, on top of the task's own; 0 = the task's own
+    action_repeat: int = 1
+    """simulator steps that an action lasts; rewards are summed"""
+    time_limit: int = 0
+    """cap on an episode's steps in any suite, on top of the task's own; 0 is the task's own"""
+    metaworld_cap: int = 200
+    """steps of a Meta-World episode; officially 500"""
+    myosuite_cap: int = 100
+    """steps of any MyoSuite episode, the paper's ten tasks or not; 0 is what each task was registered with"""
+    myosuite_termination: Termination = "ignore"
+    """what a MyoSuite task's own end does (object dropped, pose lost): ignore plays on to the cap, end ends"""
+    success: Success = "any"
+    """which step decides whether an episode succeeded: any or the last; both are stored"""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.time_limit, int) or isinstance(self.time_limit, bool) or self.time_limit < 0:
-            raise UsageError(f"time limit {self.time_limit!r}: give a number of steps, or 0 for the task's own limit")
+        for field, low, high in (
+            ("action_repeat", 1, LONGEST),
+            ("time_limit", 0, LONGEST),
+            ("metaworld_cap", 1, METAWORLD_LONGEST),
+            ("myosuite_cap", 0, LONGEST),
+        ):
+            value = getattr(self, field)
+            if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+                raise UsageError(f"{_told(field)} {value!r}: give a number of steps, {low} to {high}")
+        for field, choices in (("myosuite_termination", get_args(Termination)), ("success", get_args(Success))):
+            if getattr(self, field) not in choices:
+                raise UsageError(f"{_told(field)} {getattr(self, field)!r}: give {' or '.join(choices)}")
+        for field in ("time_limit", "metaworld_cap", "myosuite_cap"):
+            if 0 < getattr(self, field) < self.action_repeat:
+                raise UsageError(
+                    f"an action repeat of {self.action_repeat} is longer than a whole episode: the {_told(field)} is {getattr(self, field)}"
+                )
+
+    def cap(self, suite: str, own: int) -> int:
+        """The steps of an episode of a suite's task that has a cap of its own (0 is none); 0 where nothing caps it."""
+        ours = {"metaworld": self.metaworld_cap, "myosuite": self.myosuite_cap}.get(suite, 0)
+        if 0 < ours < self.time_limit:
+            advice = f"a time limit only shortens; --protocol.{suite}-cap lengthens"
+            raise UsageError(f"a time limit of {self.time_limit} contradicts the {suite} cap of {ours}: {advice}")
+        return min((cap for cap in (ours or own, self.time_limit) if cap), default=0)
+
+    def succeeded(self, before: bool | None, now: bool) -> bool:
+        """Whether an episode counts as a success so far, given that of the steps before (None at the first)."""
+        return now or (self.success == "any" and bool(before))
+
+
+# The paper's, after its predecessors; and what each suite's authors prescribe. MyoSuite's ask for more than five solved steps: any is nearest.
+PROTOCOLS = {
+    "paper": Protocol(),
+    "official": Protocol(metaworld_cap=METAWORLD_LONGEST, myosuite_cap=0, myosuite_termination="end"),
+}
+
+
+def find_protocol(name: str) -> Protocol:
+    if name not in PROTOCOLS:
+        raise UsageError(f"no protocol is called {name!r}: there are {' and '.join(PROTOCOLS)}{nearest(name, PROTOCOLS.keys())}")
+    return PROTOCOLS[name]
+
+
+def _told(field: str) -> str:
+    return field.replace("_", " ")

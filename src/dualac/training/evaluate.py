@@ -7,8 +7,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from dualac.envs.protocol import Success
 from dualac.errors import BrokenEpisodeError
 from dualac.training.replay import to_float32
+
+DECIDED_BY: dict[Success, str] = {"any": "success", "last": "success_last"}  # the rule, and the column that it reads
 
 Act = Callable[[np.ndarray], np.ndarray]
 
@@ -42,13 +45,13 @@ def play(env: gymnasium.Env, act: Act, seed: int, each_step: Callable[[], None] 
     return row | ({"bad": True} if bad else {})
 
 
-def summary(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """The means of an evaluation, by Stable-Baselines3's names."""
+def summary(rows: list[dict[str, Any]], success: Success = "any") -> dict[str, float]:
+    """The means of an evaluation, by Stable-Baselines3's names; which step decides on success is the protocol's to say."""
     returns = np.array([row["return"] for row in rows])
     means = {
         "eval/mean_reward": float(returns.mean()),
         "eval/std_reward": float(returns.std()),
         "eval/mean_ep_length": float(np.mean([row["length"] for row in rows])),
     }
-    success = [row["success"] for row in rows if "success" in row]
-    return means | ({"eval/success_rate": float(np.mean(success))} if success else {})
+    judged = [row[DECIDED_BY[success]] for row in rows if "success" in row]
+    return means | ({"eval/success_rate": float(np.mean(judged))} if judged else {})

@@ -159,8 +159,9 @@ class Session:
     def _evaluate_at(self, step: int) -> None:
         for i, member in enumerate(self.members):
             rows = evaluate(member.eval_env, self.learner.exploit(i), member.eval_seeds(step))
-            member.log.evaluation([{"step": step, **row} for row in rows], summary(rows), step)
-            self._shown[i] |= summary(rows)
+            means = summary(rows, member.run.protocol.success)
+            member.log.evaluation([{"step": step, **row} for row in rows], means, step)
+            self._shown[i] |= means
         self.tell("evaluated")
 
     def checkpoint(self) -> None:

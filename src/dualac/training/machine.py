@@ -13,7 +13,7 @@ from typing import Any
 
 from dualac.errors import UsageError
 
-VERSIONS = ("dualac", "jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "dm_control")
+VERSIONS = ("dualac", "jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "dm_control", "metaworld", "myosuite")
 _leases: list[int] = []  # file descriptors: a core is ours until this process ends
 
 
@@ -122,7 +122,7 @@ def fingerprint() -> dict[str, Any]:
     """What decides a run's bits beside its spec. A run resumed under another fingerprint is no longer exact, and says so."""
     import jax
 
-    numeric = ("jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "dm_control")
+    numeric = ("jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "dm_control", "metaworld", "myosuite")
     return {
         "versions": {name: version for name, version in versions().items() if name in numeric},
         "platform": jax.default_backend(),

@@ -76,7 +76,7 @@ class Member:
         except BrokenEpisodeError:
             obs, reward, terminated, truncated, info = self.obs, math.nan, False, False, {}
         if "success" in info:
-            self.succeeded = bool(self.succeeded) or bool(info["success"])
+            self.succeeded = self.run.protocol.succeeded(self.succeeded, info["success"])
         if not (np.isfinite(obs).all() and np.isfinite(to_float32(reward))):
             # Not stored, and the episode is cut like a time limit: the last good transition bootstraps from its own next observation.
             self._count_bad(step, "step")

@@ -79,6 +79,8 @@ class Run:
             raise UsageError(f"--steps {self.steps} ends before learning starts: --warmup is {self.warmup}; raise the one or lower the other")
         if any(step <= 0 for step in self.resets) or list(self.resets) != sorted(set(self.resets)):
             raise UsageError(f"--resets must be rising steps above 0, not {','.join(map(str, self.resets))}")
+        if self.protocol.action_repeat != 1:
+            raise UsageError("--protocol.action-repeat must be 1 in training: every step that is counted, and plotted, is one of the simulator's")
         if self.pack and (self.seed not in self.pack or len(set(self.pack)) != len(self.pack)):
             raise UsageError(f"a pack has each of its seeds once, seed {self.seed} among them, not {self.pack}")
 
