@@ -379,7 +379,7 @@ def test_a_signal_checkpoints_and_prints_the_command_that_resumes_to_the_same_en
     resumed = dualac(*command, **env)
     assert (resumed.returncode, resumed.stderr) == (0, "")
     assert (path / "DONE").exists()
-    assert [event["event"] for event in rows(path / "events.jsonl")] == ["started", "resumed", "done"]
+    assert [event["event"] for event in rows(path / "events.jsonl")] == ["started", "first_checkpoint", "resumed", "done"]
     assert [row["step"] for row in rows(path / "eval.jsonl")] == [0, 20, 40]
 
 
@@ -420,9 +420,9 @@ def test_an_environment_of_nans_fails_the_run_beyond_a_limit(here: Answer, tmp_p
 
 def test_a_loss_that_is_no_longer_finite_stops_the_run_and_keeps_the_last_checkpoint(here: Answer, tmp_path: Path):
     path = run_path(tmp_path, "Diverging")
-    assert_refused(here("train", "dac", "cli_toys:Diverging-v0", "--out", tmp_path, *SHORT), 65, "diverged", "step 20")
+    assert_refused(here("train", "dac", "cli_toys:Diverging-v0", "--out", tmp_path, *SHORT, "--checkpoint-every", "15"), 65, "diverged", "step 20")
     assert "diverged" in json.loads((path / "FAILED").read_text())["reason"]
-    assert [folder.name for folder in (path / "checkpoints").iterdir()] == ["0"]
+    assert [folder.name for folder in (path / "checkpoints").iterdir()] == ["15"]
     assert_refused(here("resume", path), 65, "failed at step", "diverged", "it would again", "FAILED")
 
 
@@ -482,7 +482,7 @@ def test_a_run_that_lost_its_checkpoints_is_refused_and_keeps_its_results(here: 
     (mine / "DONE").unlink()
     shutil.rmtree(mine / "checkpoints")
     before = (mine / "eval.jsonl").read_bytes()
-    assert_refused(here("resume", mine), 65, "has results but no checkpoint to continue from")
+    assert_refused(here("resume", mine), 65, "has lost its checkpoints")
     assert (mine / "eval.jsonl").read_bytes() == before
     assert_refused(here("evaluate", mine), 65, str(mine), "no checkpoint can be read")
 

@@ -221,6 +221,7 @@ class Session:
     def _begin(self) -> None:
         """From the first step: a new run, or one that was killed before it came to its first checkpoint."""
         for member in self.members:
+            member.start_over()
             member.log.rewind({})
             write_json(member.path / "machine.json", machine.describe())
             member.begin_episode(0)

@@ -42,14 +42,19 @@ class Member:
         capacity = min(self.run.capacity, self.run.steps)
         replays = f"the replay of {together} seeds" if together > 1 else "a replay"
         require_memory(together * replay_bytes(capacity, self.spec), f"{replays} of {capacity} transitions")
-        self.replay = Replay(capacity, self.spec, stream(self.run.seed, SAMPLER))
-        self.checkpoints = Checkpoints(path, self.run.identity())
+        self._capacity = capacity
+        self.start_over()
         self.log = Log(path, tensorboard=tensorboard)
         self.recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
         self.episodes = 0
         self.bad_steps: list[int] = []
         self.bad_total = 0
         self.seconds = 0.0  # spent on this run before this process took it up
+
+    def start_over(self) -> None:
+        """Nothing lived yet, and nothing known of earlier checkpoints."""
+        self.replay = Replay(self._capacity, self.spec, stream(self.run.seed, SAMPLER))
+        self.checkpoints = Checkpoints(self.path, self.run.identity())
 
     def begin_episode(self, step: int) -> None:
         """Play the next episode; one that is broken from its first observation is passed over."""
