@@ -31,15 +31,13 @@ class Option(NamedTuple):
     help: str
 
 
-def to_json(thing: Any) -> Any:
-    """As JSON, the same for equal trees: -1 where a real number is meant is -1.0."""
+def to_json(thing: Any, *, defaults: bool = True) -> Any:
+    """As JSON, the same for equal trees: -1 where a real number is meant is -1.0. Without `defaults`, only what differs from them."""
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
         hints = field_hints(type(thing))
-        return {
-            PART: type(thing).__name__,
-            **{f.name: to_json(fitted(hints[f.name], getattr(thing, f.name), f.name)) for f in dataclasses.fields(thing)},
-        }
-    return [to_json(item) for item in thing] if isinstance(thing, tuple) else thing
+        told = {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing) if defaults or getattr(thing, f.name) != f.default}
+        return {PART: type(thing).__name__, **{name: to_json(fitted(hints[name], value, name), defaults=defaults) for name, value in told.items()}}
+    return [to_json(item, defaults=defaults) for item in thing] if isinstance(thing, tuple) else thing
 
 
 def fitted(hint: Any, value: Any, name: str) -> Any:
@@ -60,17 +58,21 @@ def fitted(hint: Any, value: Any, name: str) -> Any:
 
 
 def from_json(hint: Any, data: Any) -> Any:
-    """What `to_json` wrote, checked against the type it is to have. A field that is missing or unknown is refused: it is from another version."""
+    """What `to_json` wrote, checked against the type it is to have.
+
+    A field that is missing has its default: an older version did not know it. One that is unknown is refused: a newer version meant something by it.
+    """
     kinds = _parts(hint)
     if kinds:
         name = data.get(PART) if isinstance(data, dict) else None
         if not isinstance(name, str) or name not in kinds:
             raise DataError(f"{name if name else data!r} is not one of {', '.join(kinds)}")
         kind, hints = kinds[name], field_hints(kinds[name])
-        given, known = set(data) - {PART}, {f.name for f in dataclasses.fields(kind)}
-        if given != known:
-            raise DataError(f"{name} has other fields than this version's: {', '.join(sorted(given ^ known))}")
-        return kind(**{key: from_json(hints[key], data[key]) if _parts(hints[key]) else fitted(hints[key], data[key], key) for key in known})
+        given, known = set(data) - {PART}, {f.name: f.default for f in dataclasses.fields(kind)}
+        strange = {*given - set(known), *(key for key, default in known.items() if default is dataclasses.MISSING and key not in given)}
+        if strange:
+            raise DataError(f"{name} has other fields than this version's: {', '.join(sorted(strange))}")
+        return kind(**{key: from_json(hints[key], data[key]) if _parts(hints[key]) else fitted(hints[key], data[key], key) for key in given})
     return fitted(hint, data, "a value")
 
 

@@ -31,11 +31,22 @@ def test_a_changed_row_survives_json():
     assert back.critic.hidden == (8, 16)
 
 
-def test_json_that_misses_a_field_is_refused_by_its_name():
+def test_json_that_misses_a_field_without_a_default_is_refused_by_its_name():
+    written = to_json(DAC)
+    del written["critic"]
+    with pytest.raises(DataError, match="critic"):
+        from_json(Algorithm, written)
+
+
+def test_json_from_before_a_field_was_added_has_its_default():
     written = to_json(DAC)
     del written["critic"]["polyak"]
-    with pytest.raises(DataError, match="polyak"):
-        from_json(Algorithm, written)
+    assert from_json(Algorithm, written) == DAC
+
+
+def test_json_without_defaults_reads_back_and_holds_only_what_was_chosen():
+    assert to_json(DAC, defaults=False)["explorer"] == {"part": "OptimisticActor"}
+    assert from_json(Algorithm, to_json(TEMPERED, defaults=False)) == TEMPERED
 
 
 def test_json_with_a_field_of_another_version_is_refused_by_its_name():

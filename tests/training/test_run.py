@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tests.training.runs import a_run, tiny
 
+from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.explorers import OptimisticActor
 from dualac.agents.risk import Fixed
 from dualac.envs import Protocol
@@ -126,8 +127,7 @@ def test_the_identity_changes_with_every_choice_of_the_row(path):
 
 def test_the_identity_is_the_same_in_every_version_of_this_file():
     """It names directories and checkpoints that people have: change it only with a new format."""
-    assert len(a_run().identity()) == 64
-    assert int(a_run().identity(), 16) > 0
+    assert Run("sac", ALGORITHMS["sac"], "dmc/cheetah-run").identity() == "ca1194dbde3eec1785ca2ff170c94c4266d570e91475a9c11e9ed3c934af006f"
 
 
 def test_run_json_is_read_as_it_was_written(tmp_path):
@@ -177,7 +177,7 @@ def test_another_run_in_the_same_directory_is_refused_with_what_differs(tmp_path
         lambda spec: json.dumps(spec | {"batch_size": -8}),
         lambda spec: json.dumps(spec | {"resets": 25}),
         lambda spec: json.dumps(spec | {"soul": 1}),
-        lambda spec: json.dumps({key: value for key, value in spec.items() if key != "seed"}),
+        lambda spec: json.dumps({key: value for key, value in spec.items() if key != "task"}),
         lambda spec: json.dumps(spec | {"part": "Gallop"}),
         lambda spec: json.dumps(spec | {"algorithm": 7}),
         lambda spec: json.dumps(spec | {"algorithm": spec["algorithm"] | {"pessimism": {"part": "Hope"}}}),

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dualac.agents.actor_critic import make_agent
+from dualac.agents.actor_critic import judged, make_agent
 from dualac.errors import DataError
 from dualac.training.checkpoint import Arrays, Snapshot
 from dualac.training.member import EPISODE
@@ -37,7 +37,9 @@ class Learner:
         self._learn = jax.jit(self._lift(self._learn_one, (0, 0, 0, 0, None)), donate_argnums=(0, 1))
         self._hear = jax.jit(self._lift(self._hear_one, (0, 0, 0, 0, None)))
         self.state: State = self._fresh(0)
-        metrics = jax.eval_shape(self.agent.update, self.member_state(0), _blank_batch(spec), jax.random.key(0))[1]
+        # Traced here for the names of its metrics, inlined where it learns: the same program as without jit, traced once.
+        self._update = jax.jit(self.agent.update, inline=True)
+        metrics = jax.eval_shape(self._update, self.member_state(0), _blank_batch(run.batch_size, spec), jax.random.key(0))[1]
         self._names = sorted(metrics)
         self.tally = self._zeros()
 
@@ -46,7 +48,7 @@ class Learner:
         return list(actions) if self.size > 1 else [actions]
 
     def exploit(self, index: int) -> Callable[[np.ndarray], np.ndarray]:
-        state = self.member_state(index)
+        state = judged(self.member_state(index))
         return lambda obs: np.asarray(self._exploit(state, obs))
 
     def learn(self, batches: list[Transition], step: int) -> None:
@@ -95,7 +97,7 @@ class Learner:
     def _learn_one(self, state: State, tally: Metrics, batches: Transition, key: jax.Array, step: jax.Array) -> tuple[State, Metrics]:
         def body(carry: tuple[State, Metrics], inputs: tuple[Transition, jax.Array]) -> tuple[tuple[State, Metrics], None]:
             state, tally = carry
-            state, metrics = self.agent.update(state, *inputs)
+            state, metrics = self._update(state, *inputs)
             counted = metrics | {"updates": jnp.ones((), jnp.float32)}
             return (state, {name: tally[name] + counted[name] for name in tally}), None
 
@@ -141,6 +143,6 @@ def rebuilt(template: Any, arrays: Arrays) -> Any:
     return jax.tree.unflatten(jax.tree.structure(template), [arrays[name] for name in _named(template)])
 
 
-def _blank_batch(spec: Spec) -> Transition:
-    wide, flat = jnp.zeros((1, spec.obs_dim)), jnp.zeros((1,))
-    return Transition(wide, jnp.zeros((1, spec.action_dim)), flat, flat, wide)
+def _blank_batch(size: int, spec: Spec) -> Any:
+    wide, flat = jax.ShapeDtypeStruct((size, spec.obs_dim), jnp.float32), jax.ShapeDtypeStruct((size,), jnp.float32)
+    return Transition(wide, jax.ShapeDtypeStruct((size, spec.action_dim), jnp.float32), flat, flat, wide)  # pyright: ignore[reportArgumentType]

@@ -88,8 +88,8 @@ class Run:
         return step in self.resets or (self.reset_every > 0 and step > 0 and step % self.reset_every == 0)
 
     def identity(self) -> str:
-        """SHA-256 of everything that decides the numbers."""
-        spec = {key: value for key, value in to_json(self).items() if key not in FREE}
+        """SHA-256 of everything that decides the numbers. Defaults are left out: a version that adds a field leaves the older runs what they were."""
+        spec = {key: value for key, value in to_json(self, defaults=False).items() if key not in FREE}
         return hashlib.sha256(json.dumps(spec, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     def directory(self, out: Path) -> Path:
