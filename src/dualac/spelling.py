@@ -146,10 +146,12 @@ def field_hints(kind: type) -> dict[str, Any]:
 
 @functools.cache
 def field_docs(kind: type) -> dict[str, str]:
-    """The string below each field of a dataclass."""
+    """The string below each field of a dataclass, its own or inherited."""
     body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     assert isinstance(body, ast.ClassDef)
-    docs = {}
+    docs: dict[str, str] = {}
+    for parent in reversed(kind.__bases__):
+        docs |= field_docs(parent) if dataclasses.is_dataclass(parent) else {}
     for line, below in zip(body.body, body.body[1:], strict=False):
         if (
             isinstance(line, ast.AnnAssign)

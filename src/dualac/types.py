@@ -36,7 +36,14 @@ class Agent(NamedTuple):
     """Pure functions. Nothing here knows of seeds, files or environments."""
 
     init: Callable[[Key], State]
-    update: Callable[[State, Transition, Key], tuple[State, Metrics]]
+    update: Callable[
+        ..., tuple[State, Metrics]
+    ]  # (state, batch, key, count=0); `count` updates came before; NaN in a metric: not measured by this one
     explore: Callable[[State, Memory, Array, Key], tuple[Array, Memory]]
     exploit: Callable[[State, Memory, Array], tuple[Array, Memory]]
-    hear: Callable[[State, Array, Key], State]
+    hear: Callable[[State, Array, Key], State]  # what an episode returned
+    reset: Callable[[State, Key], State]  # networks, scalars and optimisers afresh; what knows only about the task stays
+    restart_explorer: Callable[[State, Key], State]
+    judged: Callable[[State], State]  # the part that `exploit` reads: passing on the rest would cost half the time of an action
+    diagnose: Callable[[State, Transition], Metrics]  # what is too dear to be measured at every update
+    value: Callable[[State, Array, Array], Float[Array, "batch"]]  # the critics' mean

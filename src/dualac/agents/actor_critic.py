@@ -1,19 +1,24 @@
 """The one update of all model-free algorithms."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
+import optax
 from jaxtyping import Array
 
 from dualac.agents.critics import Critic, CriticState
-from dualac.agents.explorers import Explorer, Surroundings
-from dualac.agents.policies import Policy
+from dualac.agents.distributions import TanhNormal
+from dualac.agents.explorers import Explorer, OptimisticActor, Surroundings
+from dualac.agents.policies import Policy, Soft
 from dualac.agents.risk import Pessimism, spread
 from dualac.agents.trained import all_finite
 from dualac.errors import UsageError
+from dualac.spelling import field_hints, fitted
 from dualac.types import Agent, Key, Metrics, Spec, Transition
+
+PESSIMISM = 3  # its stream of keys, beside the three that init is split into
 
 
 @final
@@ -31,11 +36,23 @@ class Algorithm:
     """what is learned"""
     gamma: float = 0.99
     """discount of future rewards (gamma)"""
+    judged: Literal["policy", "explorer"] = "policy"
+    """who is evaluated, and acts in the TD target; the only-optimist ablation has the explorer there"""
+    explorer_restart_every: int = 0
+    """environment steps after which the explorer alone starts afresh, 0 is never; the authors' public code has 25000"""
 
     def __post_init__(self) -> None:
+        """Parts that do not fit are refused when the row is built, not when it trains."""
         if not 0 <= self.gamma < 1:
             raise UsageError(f"gamma must be in [0, 1), not {self.gamma}")
-        self.explorer.check(self.pessimism.floor())  # parts that do not fit are refused when the row is built, not when it trains
+        fitted(field_hints(type(self))["judged"], self.judged, "judged")
+        self.pessimism.check(self.critic.k)
+        self.explorer.check(self.policy, self.pessimism.floor())
+        own = self.explorer if isinstance(self.explorer, OptimisticActor) else None
+        if self.judged == "explorer" and (own is None or own.form == "deterministic"):
+            raise UsageError("judged='explorer' needs an explorer that is a distribution of its own: an OptimisticActor, not a deterministic one")
+        if self.explorer_restart_every < 0 or (self.explorer_restart_every and own is None):
+            raise UsageError("explorer_restart_every must be 0 for an explorer that learns nothing, and never negative")
 
 
 class State(NamedTuple):
@@ -47,43 +64,61 @@ class State(NamedTuple):
     critic: CriticState
 
 
-def judged(state: State) -> Any:
-    """The part that `exploit` reads. Given the whole state, half of the time of an action would go into passing what it does not look at."""
-    return State((), state.policy, (), ())  # pyright: ignore[reportArgumentType]
-
-
 def make_agent(row: Algorithm, spec: Spec) -> Agent:
     """The pure functions of an algorithm on a task of these sizes."""
 
     def init(key: Key) -> State:
         k_policy, k_explorer, k_critic = jax.random.split(key, 3)
         return State(
-            row.pessimism.init(),
+            row.pessimism.init(jax.random.fold_in(key, PESSIMISM)),
             row.policy.init(k_policy, spec),
             row.explorer.init(k_explorer, spec, row.pessimism.floor()),
             row.critic.init(k_critic, spec),
         )
 
+    def reset(state: State, key: Key) -> State:
+        return init(key)._replace(pessimism=row.pessimism.reset(state.pessimism, jax.random.fold_in(key, PESSIMISM)))
+
+    def restart_explorer(state: State, key: Key) -> State:
+        return state._replace(explorer=init(key).explorer)
+
     def surroundings(state: State) -> Surroundings:
         def upper(obs: Array, action: Array, optimism: Array) -> Array:
             return row.critic.upper(row.critic.values(state.critic.online.params, obs, action), optimism)
 
-        return Surroundings(lambda obs: row.policy.distribution(state.policy, obs), upper, row.pessimism.floor())
+        def distribution(obs: Array) -> TanhNormal:
+            assert isinstance(row.policy, Soft)  # seen to by the explorer's check
+            return row.policy.distribution(state.policy, obs)
+
+        return Surroundings(distribution, lambda obs: row.policy.exploit(state.policy, obs), upper, row.pessimism.floor())
+
+    def optimist(state: State, obs: Array) -> TanhNormal:
+        """The explorer where it is the one who is judged."""
+        assert isinstance(row.explorer, OptimisticActor)
+        return row.explorer.distribution(state.explorer, surroundings(state), obs)
+
+    def successor(state: State, next_obs: Array, key: Key) -> tuple[Array, Array]:
+        """The action of the TD target, and what being there is worth beyond its value."""
+        if row.judged == "policy":
+            return row.policy.backup(state.policy, next_obs, key)
+        assert isinstance(row.policy, Soft)
+        action, log_prob = optimist(state, next_obs).sample(key)
+        return action, row.policy.bonus(state.policy, log_prob)
 
     def learn_values(state: State, batch: Transition, key: Key) -> tuple[State, Metrics]:
         """y = r + gamma (certainty of the target critics at a' ~ pi(s') + what the policy is paid for being there)."""
         k_action, k_backup = jax.random.split(key)
-        action, bonus = row.policy.backup(state.policy, batch.next_obs, k_action)
+        action, bonus = successor(state, batch.next_obs, k_action)
         next_zs = row.critic.values(state.critic.target, batch.next_obs, action)
         future = row.pessimism.backup(state.pessimism, next_zs, k_backup) + bonus[:, None]
         target = jax.lax.stop_gradient(batch.reward[:, None] + row.gamma * batch.discount[:, None] * future)
 
         critic, seen = row.critic.learn(state.critic, batch, target)
-        pessimism = row.pessimism.learn(state.pessimism, seen.values, target)
+        pessimism, of_pessimism = row.pessimism.learn(state.pessimism, seen.values, target)
         qs = seen.values.mean(axis=-1)
-        metrics = {"critic_loss": seen.loss, "q_mean": qs.mean(), "q_std": spread(qs).mean()}
+        metrics = {"critic_loss": seen.loss, "critic_grad_norm": seen.grad_norm, "q_mean": qs.mean(), "q_std": spread(qs).mean()} | of_pessimism
         # The critics' own values are tested, before any aggregate could swallow a NaN.
-        return state._replace(critic=critic, pessimism=pessimism), metrics | {"finite": all_finite((seen, next_zs))}
+        return state._replace(critic=critic, pessimism=pessimism), metrics | {"finite": all_finite((seen, next_zs, of_pessimism))}
 
     def improve_policy(state: State, obs: Array, key: Key) -> tuple[State, Metrics]:
         def objective(obs: Array, action: Array) -> Array:
@@ -96,23 +131,60 @@ def make_agent(row: Algorithm, spec: Spec) -> Agent:
         explorer, metrics = row.explorer.improve(state.explorer, surroundings(state), obs, key)
         return state._replace(explorer=explorer), metrics
 
-    def update(state: State, batch: Transition, key: Key) -> tuple[State, Metrics]:
-        """Critics, their targets, then the policy on the new critics, then the explorer on the new policy."""
-        k_critic, k_policy, k_explorer = jax.random.split(key, 3)
+    def follow(state: State) -> State:
+        return state._replace(critic=row.critic.follow(state.critic), policy=row.policy.follow(state.policy))
+
+    def improve(state: State, obs: Array, k_policy: Key, k_explorer: Key) -> tuple[State, Metrics]:
+        """The policy on the new critics, then the explorer on the new policy."""
+        state, of_policy = improve_policy(state, obs, k_policy)
+        state, of_explorer = improve_explorer(state, obs, k_explorer)
+        metrics = of_policy | of_explorer
+        return follow(state) if row.policy.targets_wait else state, metrics | {"finite": all_finite(metrics)}
+
+    def update(state: State, batch: Transition, key: Key, count: int | Array = 0) -> tuple[State, Metrics]:
+        """Critics, their targets, then the actors on the new critics: at every update, or at every `delay`th (`count` came before this one)."""
+        k_critic, *k_actors = jax.random.split(key, 3)
         state, of_critic = learn_values(state, batch, k_critic)
-        state, of_policy = improve_policy(state, batch.obs, k_policy)
-        state, of_explorer = improve_explorer(state, batch.obs, k_explorer)
-        metrics = of_critic | of_policy | of_explorer
-        finite = metrics.pop("finite") & all_finite(metrics)
-        return state, metrics | {"nonfinite": jnp.where(finite, 0.0, 1.0)}
+        if not row.policy.targets_wait:
+            state = follow(state)
+        if row.policy.delay == 1:
+            state, of_actors = improve(state, batch.obs, *k_actors)
+        else:
+            # `count` is one for all seeds of a pack, so that under vmap this stays a branch; NaN is what was not measured.
+            blank = jax.eval_shape(improve, state, batch.obs, *k_actors)[1]
+            idle = {name: jnp.full(like.shape, name == "finite" or jnp.nan, like.dtype) for name, like in blank.items()}
+            due = (jnp.asarray(count) + 1) % row.policy.delay == 0
+            state, of_actors = jax.lax.cond(due, lambda: improve(state, batch.obs, *k_actors), lambda: (state, idle))
+        finite = of_critic.pop("finite") & of_actors.pop("finite")
+        return state, of_critic | of_actors | {"nonfinite": jnp.where(finite, 0.0, 1.0)}
+
+    def diagnose(state: State, batch: Transition) -> Metrics:
+        """What is too dear to be asked at every update."""
+        qs = row.critic.values(state.critic.online.params, batch.obs, batch.action).mean(axis=-1)
+        learned = {"critic": state.critic.online, "actor": state.policy.actor} | (
+            {"optimistic_actor": state.explorer.actor} if isinstance(row.explorer, OptimisticActor) else {}
+        )
+        return {
+            "q_std_over_mean": spread(qs).mean() / jnp.abs(qs.mean(axis=0)).mean(),
+            "critic_dormant": row.critic.dormant(state.critic, batch.obs, batch.action),
+            **{f"{name}_param_norm": optax.global_norm(one.params) for name, one in learned.items()},
+            **row.policy.diagnose(state.policy, batch.obs),
+            **row.explorer.diagnose(state.explorer, surroundings(state), batch.obs),
+        }
 
     def explore(state: State, memory: tuple[()], obs: Array, key: Key) -> tuple[Array, tuple[()]]:
         return row.explorer.act(state.explorer, surroundings(state), obs, key), memory
 
     def exploit(state: State, memory: tuple[()], obs: Array) -> tuple[Array, tuple[()]]:
-        return row.policy.exploit(state.policy, obs), memory
+        return row.policy.exploit(state.policy, obs) if row.judged == "policy" else optimist(state, obs).mode(), memory
+
+    def judged(state: State) -> State:
+        return State((), state.policy, state.explorer if row.judged == "explorer" else (), ())  # pyright: ignore[reportArgumentType]
+
+    def value(state: State, obs: Array, action: Array) -> Array:
+        return row.critic.values(state.critic.online.params, obs, action).mean(axis=(0, -1))
 
     def hear(state: State, episode_return: Array, key: Key) -> State:
         return state._replace(pessimism=row.pessimism.hear(state.pessimism, episode_return, key))
 
-    return Agent(init, update, explore, exploit, hear)
+    return Agent(init, update, explore, exploit, hear, reset, restart_explorer, judged, diagnose, value)

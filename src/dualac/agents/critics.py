@@ -2,16 +2,18 @@
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
+import optax
 from jaxtyping import Array, Float
 
-from dualac.agents.networks import Critics, apply, sensible
-from dualac.agents.risk import certainty
+from dualac.agents.networks import Critics, apply, dormant, sensible
+from dualac.agents.risk import certainty, spread
 from dualac.agents.trained import Params, Trained, descend, polyak_average, trained
 from dualac.errors import UsageError
+from dualac.spelling import field_hints, fitted
 from dualac.types import Key, Spec, Transition
 
 
@@ -21,16 +23,16 @@ class CriticState(NamedTuple):
 
 
 class Regression(NamedTuple):
-    """What one step of the critic saw: its values before the step and the loss."""
+    """What one step of the critic saw: its values before the step, the loss and the length of its gradient."""
 
     values: Float[Array, "critics batch atoms"]
     loss: Float[Array, ""]
+    grad_norm: Float[Array, ""]
 
 
-@final
 @dataclass(frozen=True)
-class Scalar:
-    """`k` critics regressed on one target: loss = mean over the batch of sum_i (q_i - y)^2."""
+class Ensemble:
+    """`k` critics, their optimiser and their slow copies: what all kinds of critics share. A kind adds its loss and what an optimist sees in it."""
 
     k: int = 2
     """how many critics"""
@@ -55,21 +57,80 @@ class Scalar:
     def values(self, params: Params, obs: Array, action: Array) -> Float[Array, "critics *batch atoms"]:
         return apply(self._network(), params, obs, action)
 
-    def upper(self, zs: Float[Array, "critics batch atoms"], optimism: Float[Array, ""]) -> Float[Array, "batch"]:
-        """What an optimist sees."""
-        return certainty(zs, optimism).mean(axis=-1)
-
     def learn(self, state: CriticState, batch: Transition, target: Float[Array, "batch atoms"]) -> tuple[CriticState, Regression]:
         def loss_of(params: Params) -> tuple[Array, Array]:
             zs = self.values(params, batch.obs, batch.action)
-            return ((zs - target[None]) ** 2).mean(axis=(1, 2)).sum(), zs
+            return self._loss(zs, target), zs
 
         (loss, zs), grads = jax.value_and_grad(loss_of, has_aux=True)(state.online.params)
-        online = descend(state.online, grads, self.lr)
-        return CriticState(online, polyak_average(state.target, online.params, self.polyak)), Regression(zs, loss)
+        return state._replace(online=descend(state.online, grads, self.lr)), Regression(zs, loss, optax.global_norm(grads))
+
+    def follow(self, state: CriticState) -> CriticState:
+        """The slow copies come a little closer."""
+        return state._replace(target=polyak_average(state.target, state.online.params, self.polyak))
+
+    def dormant(self, state: CriticState, obs: Array, action: Array) -> Float[Array, ""]:
+        return dormant(self._network(), state.online.params, obs, action)
 
     def _network(self) -> Critics:
-        return Critics(self.k, self.hidden, self.layer_norm)
+        return Critics(self.k, self.hidden, self.layer_norm, self._atoms())
+
+    def _atoms(self) -> int:
+        return 1
+
+    def _loss(self, zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch atoms"]) -> Float[Array, ""]:
+        raise NotImplementedError
 
 
-Critic = Scalar
+@final
+@dataclass(frozen=True)
+class Scalar(Ensemble):
+    """Critics of one number, regressed on one target: loss = mean over the batch of sum_i (q_i - y)^2."""
+
+    def upper(self, zs: Float[Array, "critics *batch atoms"], optimism: Float[Array, ""]) -> Float[Array, "*batch"]:
+        """What an optimist sees: Q_mu + beta_o Q_sigma."""
+        return certainty(zs, optimism).mean(axis=-1)
+
+    def _loss(self, zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch atoms"]) -> Float[Array, ""]:
+        return ((zs - target[None]) ** 2).mean(axis=(1, 2)).sum()
+
+
+@final
+@dataclass(frozen=True)
+class Quantile(Ensemble):
+    """Critics of `n` quantiles of the return, at levels (2j - 1) / 2n, regressed on those of the target by the quantile Huber loss:
+
+    sum over the predicted index l, mean over the target's index j and the batch, sum over critics of |level_l - 1(u < 0)| H(u), u = y_j - z_l.
+    """
+
+    n: int = 100
+    """quantiles of each critic (K)"""
+    upper_bound: Literal["epistemic", "aleatoric", "both"] = "epistemic"
+    """what an optimist adds to the mean: the critics' disagreement, the spread of the return itself, or both"""
+    kappa: float = 1.0
+    """where the Huber loss turns from a square to a line"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        fitted(field_hints(type(self))["upper_bound"], self.upper_bound, "upper_bound")
+        if not 1 <= self.n <= 10_000 or not 0 < self.kappa < math.inf:
+            raise UsageError(f"{self}: n must be 1 to 10000 and kappa positive")
+
+    def upper(self, zs: Float[Array, "critics *batch atoms"], optimism: Float[Array, ""]) -> Float[Array, "*batch"]:
+        """What an optimist sees: mean_j (Q_mu,j + beta_o Q_sigma,j), beta_o sigma_Z in its place or beside it; sigma_Z is the critics' mean one."""
+        known = zs.mean(axis=0) if self.upper_bound == "aleatoric" else certainty(zs, optimism)
+        if self.upper_bound == "epistemic":
+            return known.mean(axis=-1)
+        return known.mean(axis=-1) + optimism * spread(jnp.moveaxis(zs, -1, 0)).mean(axis=0)
+
+    def _atoms(self) -> int:
+        return self.n
+
+    def _loss(self, zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch atoms"]) -> Float[Array, ""]:
+        levels = (jnp.arange(self.n, dtype=jnp.float32) + 0.5) / self.n
+        error = target[None, :, None, :] - zs[..., None]  # critics, batch, predicted, target
+        weight = jnp.abs(levels[None, None, :, None] - jax.lax.stop_gradient(error < 0.0))
+        return (weight * optax.huber_loss(error, delta=self.kappa) / self.kappa).mean(axis=(1, 3)).sum()
+
+
+Critic = Scalar | Quantile

@@ -3,45 +3,122 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, final
+from typing import Any, Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
+import optax
 from jaxtyping import Array, Float
 
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.duals import Dual, DualState, Learnt
-from dualac.agents.networks import GaussianActor, Perturbation, action_dim, apply, sensible
+from dualac.agents.networks import GaussianActor, Perturbation, action_dim, apply, dormant, sensible
+from dualac.agents.policies import Policy
 from dualac.agents.trained import Params, Trained, descend, frozen, trained
 from dualac.errors import UsageError
 from dualac.spelling import field_hints, fitted
 from dualac.types import Key, Metrics, Spec
 
+BARRIER = 0.001
+
 
 class Surroundings(NamedTuple):
     """What an explorer may see of the rest of the agent. It is given constants: nothing it does moves the others."""
 
-    policy: Callable[[Array], TanhNormal]
+    policy: Callable[[Array], TanhNormal]  # only of a policy that is a distribution
+    exploit: Callable[[Array], Array]
     upper: Callable[[Array, Array, Array], Float[Array, "batch"]]  # (obs, action, optimism) -> upper bound of the value
     floor: float  # the pessimist's beta
 
 
+def require_distribution(policy: Policy, why: str) -> None:
+    if not policy.stochastic:
+        raise UsageError(f"{why}: {type(policy).__name__} is not a distribution; give it the explorer Noise")
+
+
+class Follower:
+    """What every explorer can be asked. Those that have nothing of their own to learn are content with what stands here."""
+
+    def check(self, policy: Policy, floor: float) -> None:
+        """Refuse what it cannot explore with."""
+
+    def init(self, key: Key, spec: Spec, floor: float) -> Any:
+        return ()
+
+    def improve(self, state: Any, around: Surroundings, obs: Float[Array, "batch obs"], key: Key) -> tuple[Any, Metrics]:
+        return state, {}
+
+    def diagnose(self, state: Any, around: Surroundings, obs: Float[Array, "batch obs"]) -> Metrics:
+        return {}
+
+
 @final
 @dataclass(frozen=True)
-class FromPolicy:
+class FromPolicy(Follower):
     """The policy explores by its own randomness."""
 
-    def check(self, floor: float) -> None:
-        """Any pessimism will do."""
-
-    def init(self, key: Key, spec: Spec, floor: float) -> tuple[()]:
-        return ()
+    def check(self, policy: Policy, floor: float) -> None:
+        require_distribution(policy, "FromPolicy explores by the policy's own randomness")
 
     def act(self, state: tuple[()], around: Surroundings, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
         return around.policy(obs).sample(key)[0]
 
-    def improve(self, state: tuple[()], around: Surroundings, obs: Float[Array, "batch obs"], key: Key) -> tuple[tuple[()], Metrics]:
-        return (), {}
+
+@final
+@dataclass(frozen=True)
+class Noise(Follower):
+    """The policy's best action, blurred: clip(pi(s) + N(0, sigma^2), -1, 1)."""
+
+    sigma: float = 0.1
+    """standard deviation of the noise; TD3's authors use 0.1, the DAC paper's table prints 0.5"""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.sigma < math.inf:
+            raise UsageError(f"the noise's sigma must not be negative, not {self.sigma}")
+
+    def act(self, state: tuple[()], around: Surroundings, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
+        action = around.exploit(obs)
+        return jnp.clip(action + self.sigma * jax.random.normal(key, action.shape, action.dtype), -1.0, 1.0)
+
+
+@final
+@dataclass(frozen=True)
+class UpperBoundShift(Follower):
+    """OAC: the policy, its mean moved in each state up the slope of the upper bound, as far as a KL allows, in closed form.
+
+    mu_E = mu + c Sigma g / sqrt(g' Sigma g), g = d/dmu (Q_mu + beta_UB Q_sigma)(s, tanh mu). Its KL from the policy is c^2 / 2 whatever g is.
+    """
+
+    optimism: float = 4.36
+    """weight of the critics' spread in the upper bound (beta_UB)"""
+    shift: float = 3.69
+    """length of the step in standard deviations (c); the paper's table calls it the KL constraint"""
+    kl: float | None = None
+    """the KL to keep instead of the step's length (delta): c = sqrt(2 delta)"""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.optimism) and 0 <= self.shift < math.inf and (self.kl is None or 0 <= self.kl < math.inf)):
+            raise UsageError(f"{self}: optimism must be finite, shift and kl not negative")
+        if self.kl is not None and self.shift != type(self).shift:
+            raise UsageError("give either the step's length (shift) or the KL that decides it (kl), not both")
+
+    def check(self, policy: Policy, floor: float) -> None:
+        require_distribution(policy, "UpperBoundShift moves the mean of a distribution")
+        if self.optimism < floor:
+            raise UsageError(f"the upper bound's optimism {self.optimism} lies below the pessimism {floor}")
+
+    def act(self, state: tuple[()], around: Surroundings, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
+        return self.shifted(around.policy(obs), lambda mean: around.upper(obs, jnp.tanh(mean), jnp.float32(self.optimism))).sample(key)[0]
+
+    def shifted(self, policy: TanhNormal, upper: Callable[[Array], Array]) -> TanhNormal:
+        """The policy with its mean moved. States do not see one another: the gradient of the sum is each one's own."""
+        slope = jax.grad(lambda mean: upper(mean).sum())(policy.mean) * jnp.exp(policy.log_std)  # in standard deviations
+        steepest = jnp.abs(slope).max(axis=-1, keepdims=True)
+        flat = steepest == 0.0
+        scaled = slope / jnp.where(flat, 1.0, steepest)  # the direction alone counts, and squares of tiny slopes would vanish
+        length = jnp.sqrt((scaled**2).sum(axis=-1, keepdims=True))
+        step = self.shift if self.kl is None else math.sqrt(2.0 * self.kl)
+        return policy._replace(mean=policy.mean + jnp.exp(policy.log_std) * step * scaled / jnp.where(flat, 1.0, length))
 
 
 class OptimistState(NamedTuple):
@@ -52,7 +129,7 @@ class OptimistState(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class OptimisticActor:
+class OptimisticActor(Follower):
     """DAC's second actor, which explores: loss = -E[Q_mu + beta_o Q_sigma] + tau E[KL(o || p)].
 
     It is a perturbation of the pessimist p: mean mu_p + shift(s), standard deviation sigma_p * mult(s); it acts with `std_multiplier` times that.
@@ -61,8 +138,8 @@ class OptimisticActor:
 
     """
 
-    form: Literal["perturbation", "simple", "independent"] = "perturbation"
-    """how it departs from the pessimist: shift and multiplier (the paper), shift only, or not tied to it: a second whole actor"""
+    form: Literal["perturbation", "simple", "deterministic", "independent"] = "perturbation"
+    """how it departs from the pessimist: shift and multiplier (the paper), shift only, shift and no noise, or not tied to it: a second whole actor"""
     hidden: tuple[int, ...] = (256, 256)
     """widths of its hidden layers"""
     lr: float = 3e-4
@@ -81,6 +158,10 @@ class OptimisticActor:
     """KL(o || p), the paper's printed formula and every code, or KL(p || o), its words"""
     controller: Literal["own", "executed"] = "own"
     """which deviation the KL of the two duals sees: before or after std_multiplier"""
+    largest_kl_weight: float | None = None
+    """the KL weight counts for no more than this in the actor's loss; the authors' public code has 20"""
+    barrier: bool = False
+    """push optimism up where it comes within 0.001 of the pessimist's, as the authors' public code does"""
 
     def __post_init__(self) -> None:
         if not sensible(self.hidden) or not 0 < self.lr < math.inf or not 0 <= self.head_gain < math.inf:
@@ -91,8 +172,13 @@ class OptimisticActor:
             fitted(field_hints(type(self))[field], value, field)
         if self.form == "independent" and self.head_gain != type(self).head_gain:
             raise UsageError("head_gain belongs to the perturbation's heads; an independent actor has none")
+        if self.form == "deterministic" and (self.std_multiplier != type(self).std_multiplier or self.controller == "executed"):
+            raise UsageError("a deterministic optimist has no deviation: std_multiplier and controller say nothing about it")
+        if self.largest_kl_weight is not None and not 0 < self.largest_kl_weight < math.inf:
+            raise UsageError(f"largest_kl_weight must be positive, not {self.largest_kl_weight}")
 
-    def check(self, floor: float) -> None:
+    def check(self, policy: Policy, floor: float) -> None:
+        require_distribution(policy, "OptimisticActor departs from a distribution by a KL")
         self.optimism.check(floor)
         self.kl_weight.check()
 
@@ -105,36 +191,51 @@ class OptimisticActor:
         return OptimistState(trained(params, self.lr), self.optimism.init(floor), self.kl_weight.init())
 
     def act(self, state: OptimistState, around: Surroundings, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
-        return self._own(state.actor.params, around.policy(obs), obs).widened(self.std_multiplier).sample(key)[0]
+        return self._action(self.distribution(state, around, obs), key)
+
+    def distribution(self, state: OptimistState, around: Surroundings, obs: Float[Array, "*batch obs"]) -> TanhNormal:
+        """What it acts by."""
+        return self._own(state.actor.params, around.policy(obs), obs).widened(self.std_multiplier)
 
     def improve(self, state: OptimistState, around: Surroundings, obs: Float[Array, "batch obs"], key: Key) -> tuple[OptimistState, Metrics]:
         optimism = self.optimism.read(state.optimism, around.floor)
         kl_weight = self.kl_weight.read(state.kl_weight)
+        price = kl_weight if self.largest_kl_weight is None else jnp.minimum(kl_weight, self.largest_kl_weight)
         pessimist = frozen(around.policy(obs))
 
         def loss_of(params: Params) -> tuple[Array, Array]:
             own = self._own(params, pessimist, obs)
             executed = own.widened(self.std_multiplier)
-            action, _ = executed.sample(key)
-            loss = -around.upper(obs, action, optimism).mean() + kl_weight * self._divergence(own, pessimist).mean()
+            loss = -around.upper(obs, self._action(executed, key), optimism).mean() + price * self._divergence(own, pessimist).mean()
             return loss, self._divergence(own if self.controller == "own" else executed, pessimist)
 
         (loss, divergence), grads = jax.value_and_grad(loss_of, has_aux=True)(state.actor.params)
         per_dim = divergence / action_dim(state.actor.params)
         excess = per_dim.mean() - self.target_kl
+        at_the_floor = optimism < around.floor + BARRIER
         learnt = OptimistState(
             descend(state.actor, grads, self.lr),
-            self.optimism.adjust(state.optimism, excess),
+            self.optimism.adjust(state.optimism, excess - jnp.where(at_the_floor, 1.0, 0.0) if self.barrier else excess),
             self.kl_weight.adjust(state.kl_weight, -excess),
         )
         # The median beside the mean: rare states in which the pessimist is nearly certain dominate the mean.
         return learnt, {
             "optimistic_actor_loss": loss,
+            "optimistic_actor_grad_norm": optax.global_norm(grads),
             "kl": per_dim.mean(),
             "kl_median": jnp.median(per_dim),
             "optimism": optimism,
             "kl_weight": kl_weight,
         }
+
+    def diagnose(self, state: OptimistState, around: Surroundings, obs: Float[Array, "batch obs"]) -> Metrics:
+        params, mean = state.actor.params, around.policy(obs).mean
+        network = GaussianActor(self.hidden, action_dim(params)) if self.form == "independent" else self._perturbation(action_dim(params))
+        seen = dormant(network, params, obs) if self.form == "independent" else dormant(network, params, obs, mean)
+        return {"optimistic_actor_dormant": seen}
+
+    def _action(self, executed: TanhNormal, key: Key) -> Float[Array, "*batch action"]:
+        return executed.mode() if self.form == "deterministic" else executed.sample(key)[0]
 
     def _divergence(self, optimist: TanhNormal, pessimist: TanhNormal) -> Float[Array, "batch"]:
         return optimist.kl(pessimist) if self.kl == "optimist-pessimist" else pessimist.kl(optimist)
@@ -151,4 +252,4 @@ class OptimisticActor:
         return Perturbation(self.hidden, actions, self.head_gain, widens=self.form == "perturbation")
 
 
-Explorer = FromPolicy | OptimisticActor
+Explorer = FromPolicy | Noise | UpperBoundShift | OptimisticActor

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -15,6 +16,7 @@ GAIN = math.sqrt(2.0)
 
 
 WIDEST = 65_536
+DORMANT = 0.025
 
 
 def sensible(hidden: Sequence[int]) -> bool:
@@ -39,7 +41,20 @@ class Trunk(nn.Module):
             if self.layer_norm:
                 x = nn.LayerNorm()(x)
             x = nn.relu(x)
+            if not self.is_initializing():  # what `dormant` looks at; nothing unless asked
+                self.sow("intermediates", "hidden", x)
         return x
+
+
+class DeterministicActor(nn.Module):
+    """The pre-tanh action."""
+
+    hidden: Sequence[int]
+    action_dim: int
+
+    @nn.compact
+    def __call__(self, obs: Array) -> Array:
+        return _dense(self.action_dim, name="mean")(Trunk(self.hidden)(obs))
 
 
 class GaussianActor(nn.Module):
@@ -96,6 +111,13 @@ def bounded_log_std(raw: Array) -> Array:
 
 def apply(network: nn.Module, params: Any, *inputs: Array) -> Any:
     return network.apply(params, *inputs)
+
+
+def dormant(network: nn.Module, params: Any, *inputs: Array) -> Float[Array, ""]:
+    """Share of hidden units whose mean activation over the batch is at most a fortieth of their layer's (Sokar et al., 2023)."""
+    _, seen = network.apply(params, *inputs, mutable=["intermediates"])
+    activity = [layer.reshape(-1, layer.shape[-1]).mean(axis=0) for layer in jax.tree.leaves(seen)]  # after ReLU: never negative
+    return jnp.concatenate([units <= DORMANT * units.mean() for units in activity]).mean()
 
 
 def action_dim(actor_params: dict) -> int:

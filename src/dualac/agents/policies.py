@@ -3,20 +3,38 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import ClassVar, Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
+import optax
 from jaxtyping import Array, Float
 
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.duals import Dual, DualState, Learnt
-from dualac.agents.networks import GaussianActor, action_dim, apply, sensible
-from dualac.agents.trained import Params, Trained, descend, trained
+from dualac.agents.networks import DeterministicActor, GaussianActor, action_dim, apply, dormant, sensible
+from dualac.agents.trained import Params, Trained, descend, polyak_average, trained
 from dualac.errors import UsageError
+from dualac.spelling import field_hints, fitted
 from dualac.types import Key, Metrics, Spec
 
 Objective = Callable[[Array, Array], Float[Array, "batch"]]  # (obs, action) -> the value an actor climbs
+
+
+@dataclass(frozen=True)
+class Actor:
+    """What all kinds of actors share. A kind adds its state, its loss and how it acts."""
+
+    hidden: tuple[int, ...] = (256, 256)
+    """widths of the actor's hidden layers"""
+    lr: float = 3e-4
+    """Adam's learning rate of the actor"""
+    delay: int = 1
+    """updates of the critics for one of the actors"""
+
+    def __post_init__(self) -> None:
+        if not sensible(self.hidden) or not 0 < self.lr < math.inf or not 1 <= self.delay <= 10_000:
+            raise UsageError(f"{self}: hidden sizes must be 1 to 65536, lr positive, delay 1 to 10000")
 
 
 class SoftState(NamedTuple):
@@ -26,25 +44,28 @@ class SoftState(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class Soft:
+class Soft(Actor):
     """A tanh-Gaussian that maximises value and entropy: loss = E[alpha log pi(a|s) - Q(s, a)].
 
     The temperature alpha descends alpha (H - H*): it falls while the policy is more random than the target entropy H* = `entropy_per_dim` * A.
     """
 
-    hidden: tuple[int, ...] = (256, 256)
-    """widths of the actor's hidden layers"""
-    lr: float = 3e-4
-    """Adam's learning rate of the actor"""
+    stochastic: ClassVar[bool] = True
+    targets_wait: ClassVar[bool] = False  # the critics' slow copies move at every update, however rarely the actor does
+
     temperature: Dual = Learnt(1.0, lr=3e-4, b1=0.9)
     """price of being predictable (alpha)"""
     entropy_per_dim: float = -0.5
     """target entropy for each action dimension (H* = this times A)"""
+    successor: Literal["sample", "mode"] = "sample"
+    """the next action of the TD target: a sample, paid for its entropy, or tanh(mu) without entropy (the deterministic-pessimist ablation)"""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.temperature.check()
-        if not sensible(self.hidden) or not 0 < self.lr < math.inf or not math.isfinite(self.entropy_per_dim):
-            raise UsageError(f"{self}: hidden sizes must be 1 to 65536, lr positive, entropy_per_dim finite")
+        fitted(field_hints(type(self))["successor"], self.successor, "successor")
+        if not math.isfinite(self.entropy_per_dim):
+            raise UsageError(f"{self}: entropy_per_dim must be finite")
 
     def init(self, key: Key, spec: Spec) -> SoftState:
         params = GaussianActor(self.hidden, spec.action_dim).init(key, jnp.zeros((1, spec.obs_dim)))
@@ -58,8 +79,14 @@ class Soft:
 
     def backup(self, state: SoftState, next_obs: Float[Array, "batch obs"], key: Key) -> tuple[Array, Float[Array, "batch"]]:
         """The next action, and what being there is worth beyond its value: -alpha log pi."""
-        action, log_prob = self.distribution(state, next_obs).sample(key)
-        return action, -self.temperature.read(state.temperature) * log_prob
+        after = self.distribution(state, next_obs)
+        if self.successor == "mode":
+            return after.mode(), jnp.zeros(next_obs.shape[:-1], jnp.float32)
+        action, log_prob = after.sample(key)
+        return action, self.bonus(state, log_prob)
+
+    def bonus(self, state: SoftState, log_prob: Float[Array, "batch"]) -> Float[Array, "batch"]:
+        return -self.temperature.read(state.temperature) * log_prob
 
     def improve(self, state: SoftState, objective: Objective, obs: Float[Array, "batch obs"], key: Key) -> tuple[SoftState, Metrics]:
         alpha = self.temperature.read(state.temperature)
@@ -71,11 +98,81 @@ class Soft:
         (loss, entropy), grads = jax.value_and_grad(loss_of, has_aux=True)(state.actor.params)
         excess = entropy - self.entropy_per_dim * action_dim(state.actor.params)
         learnt = SoftState(descend(state.actor, grads, self.lr), self.temperature.adjust(state.temperature, excess))
-        return learnt, {"actor_loss": loss, "entropy": entropy, "ent_coef": alpha}
+        return learnt, {"actor_loss": loss, "actor_grad_norm": optax.global_norm(grads), "entropy": entropy, "ent_coef": alpha}
+
+    def follow(self, state: SoftState) -> SoftState:
+        """There is no slow copy of the actor."""
+        return state
+
+    def diagnose(self, state: SoftState, obs: Float[Array, "batch obs"]) -> Metrics:
+        network = GaussianActor(self.hidden, action_dim(state.actor.params))
+        return {"saturation": jnp.abs(self.distribution(state, obs).mean).mean(), "actor_dormant": dormant(network, state.actor.params, obs)}
 
     def _distribution(self, params: Params, obs: Array) -> TanhNormal:
         mean, log_std = apply(GaussianActor(self.hidden, action_dim(params)), params, obs)
         return TanhNormal(mean, log_std)
 
 
-Policy = Soft
+class DeterministicState(NamedTuple):
+    actor: Trained
+    target: Params
+
+
+@final
+@dataclass(frozen=True)
+class Deterministic(Actor):
+    """tanh(mu(s)), which climbs the value itself: loss = -E[Q(s, tanh mu(s))]. Its slow copy acts in the TD target, blurred by clipped noise.
+
+    TD3's delay: the actor, its slow copy and the critics' move once in `delay` updates of the critics.
+    """
+
+    stochastic: ClassVar[bool] = False
+    targets_wait: ClassVar[bool] = True
+
+    delay: int = 2
+    """updates of the critics for one of the actor and of all slow copies"""
+    target_noise: float = 0.2
+    """standard deviation of the noise on the TD target's action (sigma~)"""
+    noise_clip: float = 0.5
+    """the most that this noise may be (c)"""
+    polyak: float = 0.005
+    """how far the target actor moves to the actor"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (0 <= self.target_noise < math.inf and 0 < self.noise_clip < math.inf and 0 < self.polyak <= 1):
+            raise UsageError(f"{self}: target_noise must not be negative, noise_clip positive, polyak in (0, 1]")
+
+    def init(self, key: Key, spec: Spec) -> DeterministicState:
+        params = DeterministicActor(self.hidden, spec.action_dim).init(key, jnp.zeros((1, spec.obs_dim)))
+        return DeterministicState(trained(params, self.lr), jax.tree.map(jnp.copy, params))
+
+    def exploit(self, state: DeterministicState, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch action"]:
+        return jnp.tanh(self._mean(state.actor.params, obs))
+
+    def backup(self, state: DeterministicState, next_obs: Float[Array, "batch obs"], key: Key) -> tuple[Array, Float[Array, "batch"]]:
+        """The next action; being there is worth no more than its value."""
+        action = jnp.tanh(self._mean(state.target, next_obs))
+        noise = self.target_noise * jax.random.normal(key, action.shape, action.dtype)
+        return jnp.clip(action + jnp.clip(noise, -self.noise_clip, self.noise_clip), -1.0, 1.0), jnp.zeros(next_obs.shape[:-1], jnp.float32)
+
+    def improve(
+        self, state: DeterministicState, objective: Objective, obs: Float[Array, "batch obs"], key: Key
+    ) -> tuple[DeterministicState, Metrics]:
+        loss, grads = jax.value_and_grad(lambda params: -objective(obs, jnp.tanh(self._mean(params, obs))).mean())(state.actor.params)
+        return state._replace(actor=descend(state.actor, grads, self.lr)), {"actor_loss": loss, "actor_grad_norm": optax.global_norm(grads)}
+
+    def follow(self, state: DeterministicState) -> DeterministicState:
+        """The slow copy comes a little closer."""
+        return state._replace(target=polyak_average(state.target, state.actor.params, self.polyak))
+
+    def diagnose(self, state: DeterministicState, obs: Float[Array, "batch obs"]) -> Metrics:
+        network = DeterministicActor(self.hidden, action_dim(state.actor.params))
+        return {"saturation": jnp.abs(self._mean(state.actor.params, obs)).mean(), "actor_dormant": dormant(network, state.actor.params, obs)}
+
+    def _mean(self, params: Params, obs: Array) -> Array:
+        """The pre-tanh action."""
+        return apply(DeterministicActor(self.hidden, action_dim(params)), params, obs)
+
+
+Policy = Soft | Deterministic

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dualac.agents.actor_critic import judged, make_agent
+from dualac.agents.actor_critic import make_agent
 from dualac.errors import DataError
 from dualac.training.checkpoint import Arrays, Snapshot
 from dualac.training.member import EPISODE
@@ -15,6 +15,7 @@ from dualac.training.replay import to_float32
 from dualac.training.run import Run
 from dualac.types import Agent, Metrics, Spec, State, Transition
 
+NONFINITE = "nonfinite"  # the metric that is 1 where an update saw what is not a number
 INIT, EXPLORE, UPDATE, HEAR = range(4)  # streams of JAX keys; never renumber: runs depend on it
 
 
@@ -31,7 +32,12 @@ class Learner:
         keys = [jax.random.split(jax.random.key(run.seed), 4) for run in runs]
         self._init_keys = [key[INIT] for key in keys]
         self._keys = {purpose: self._stack([key[purpose] for key in keys]) for purpose in (EXPLORE, UPDATE, HEAR)}
+        self._first_learning = max(run.warmup, 1)
         self._init = jax.jit(lambda key, step: self.agent.init(jax.random.fold_in(key, step)))
+        self._reset = jax.jit(lambda state, key, step: self.agent.reset(state, jax.random.fold_in(key, step)))
+        self._restart = jax.jit(lambda state, key, step: self.agent.restart_explorer(state, jax.random.fold_in(key, step)))
+        self._diagnose = jax.jit(self.agent.diagnose)
+        self._value = jax.jit(self.agent.value)
         self._explore = jax.jit(self._lift(self._explore_one, (0, 0, 0, None)))
         self._exploit = jax.jit(lambda state, obs: self.agent.exploit(state, (), obs)[0])
         self._learn = jax.jit(self._lift(self._learn_one, (0, 0, 0, 0, None)), donate_argnums=(0, 1))
@@ -39,7 +45,7 @@ class Learner:
         self.state: State = self._fresh(0)
         # Traced here for the names of its metrics, inlined where it learns: the same program as without jit, traced once.
         self._update = jax.jit(self.agent.update, inline=True)
-        metrics = jax.eval_shape(self._update, self.member_state(0), _blank_batch(run.batch_size, spec), jax.random.key(0))[1]
+        metrics = jax.eval_shape(self._update, self.member_state(0), _blank_batch(run.batch_size, spec), jax.random.key(0), np.uint32(0))[1]
         self._names = sorted(metrics)
         self.tally = self._zeros()
 
@@ -48,7 +54,7 @@ class Learner:
         return list(actions) if self.size > 1 else [actions]
 
     def exploit(self, index: int) -> Callable[[np.ndarray], np.ndarray]:
-        state = judged(self.member_state(index))
+        state = self.agent.judged(self.member_state(index))
         return lambda obs: np.asarray(self._exploit(state, obs))
 
     def learn(self, batches: list[Transition], step: int) -> None:
@@ -63,16 +69,26 @@ class Learner:
             self.state = self._hear(self.state, self._host_stack(heard), self._host_stack(ended), self._keys[HEAR], np.uint32(step))
 
     def reset(self, step: int, *, same_init: bool) -> None:
-        self.state = self._fresh(0 if same_init else step)
+        self._renew(self._reset, 0 if same_init else step)
+
+    def restart_explorer(self, step: int) -> None:
+        self._renew(self._restart, step)
 
     def diverged(self) -> list[int]:
         """Those of the pack in whose losses or values something was not finite since the last log."""
-        return np.flatnonzero(np.asarray(self.tally["nonfinite"])).tolist()
+        return np.flatnonzero(np.asarray(self.tally[NONFINITE])[..., 0]).tolist()
 
     def metrics(self, index: int) -> dict[str, float]:
-        """One seed's means since they were last forgotten."""
-        sums = {name: np.atleast_1d(np.asarray(value))[index] for name, value in self.tally.items()}
-        return {f"train/{name}": float(sums[name] / max(sums["updates"], 1.0)) for name in self._names if name != "nonfinite"}
+        """One seed's means since they were last forgotten, of what was measured since then."""
+        tally = {name: np.asarray(pair) for name, pair in self._member(self.tally, index).items()}
+        return {f"train/{name}": float(tally[name][0] / tally[name][1]) for name in self._names if name != NONFINITE and tally[name][1]}
+
+    def diagnose(self, index: int, batch: Transition) -> dict[str, float]:
+        return {f"train/{name}": float(value) for name, value in self._diagnose(self.member_state(index), batch).items()}
+
+    def value(self, index: int) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        state = self.member_state(index)
+        return lambda obs, action: np.asarray(self._value(state, obs, action))
 
     def forget_metrics(self) -> None:
         self.tally = self._zeros()
@@ -95,14 +111,16 @@ class Learner:
         return self.agent.explore(state, (), obs, jax.random.fold_in(key, step))[0]
 
     def _learn_one(self, state: State, tally: Metrics, batches: Transition, key: jax.Array, step: jax.Array) -> tuple[State, Metrics]:
-        def body(carry: tuple[State, Metrics], inputs: tuple[Transition, jax.Array]) -> tuple[tuple[State, Metrics], None]:
+        def body(carry: tuple[State, Metrics], inputs: tuple[Transition, jax.Array, jax.Array]) -> tuple[tuple[State, Metrics], None]:
             state, tally = carry
             state, metrics = self._update(state, *inputs)
-            counted = metrics | {"updates": jnp.ones((), jnp.float32)}
-            return (state, {name: tally[name] + counted[name] for name in tally}), None
+            measured = {name: jnp.where(jnp.isnan(value), jnp.zeros(2), jnp.stack([value, jnp.ones(())])) for name, value in metrics.items()}
+            return (state, {name: tally[name] + measured[name] for name in tally}), None
 
-        keys = jax.random.split(jax.random.fold_in(key, step), batches.reward.shape[0])
-        return jax.lax.scan(body, (state, tally), (batches, keys))[0]
+        updates = batches.reward.shape[0]
+        keys = jax.random.split(jax.random.fold_in(key, step), updates)
+        counts = (step - np.uint32(self._first_learning)) * np.uint32(updates) + jnp.arange(updates, dtype=jnp.uint32)
+        return jax.lax.scan(body, (state, tally), (batches, keys, counts))[0]
 
     def _hear_one(self, state: State, heard: jax.Array, ended: jax.Array, key: jax.Array, step: jax.Array) -> State:
         told = self.agent.hear(state, heard, jax.random.fold_in(key, step))
@@ -112,9 +130,14 @@ class Learner:
         """Initialised one by one, not by vmap: each seed starts from the very weights it has when it runs alone."""
         return self._stack([self._init(key, np.uint32(step)) for key in self._init_keys])
 
+    def _renew(self, renew: Callable, step: int) -> None:
+        keys = enumerate(self._init_keys)
+        self.state = self._stack([renew(self.member_state(index), key, np.uint32(step)) for index, key in keys])
+
     def _zeros(self) -> Metrics:
-        zero = np.zeros((self.size,) if self.size > 1 else (), np.float32)
-        return {name: jnp.array(zero) for name in [*self._names, "updates"]}
+        """Of each metric the sum, and how often it was measured."""
+        zero = np.zeros((self.size, 2) if self.size > 1 else (2,), np.float32)
+        return {name: jnp.array(zero) for name in self._names}
 
     def _lift(self, function: Callable, axes: tuple[int | None, ...]) -> Callable:
         return jax.vmap(function, in_axes=axes) if self.size > 1 else function

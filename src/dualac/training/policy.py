@@ -6,7 +6,7 @@ from typing import final
 import jax
 import numpy as np
 
-from dualac.agents.actor_critic import judged, make_agent
+from dualac.agents.actor_critic import make_agent
 from dualac.errors import DataError, UsageError
 from dualac.training.checkpoint import Checkpoints
 from dualac.training.learner import rebuilt
@@ -30,7 +30,7 @@ class LoadedPolicy:
         agent = make_agent(self.run.algorithm, self.spec)
         template = {"agent": jax.eval_shape(agent.init, jax.random.key(0))}
         learned = {name: array for name, array in snapshot.arrays.items() if name.startswith("agent.")}
-        self._state = jax.device_put(judged(rebuilt(template, learned)["agent"]))
+        self._state = jax.device_put(agent.judged(rebuilt(template, learned)["agent"]))
         self._exploit = jax.jit(lambda state, obs: agent.exploit(state, (), obs)[0])
 
     def __call__(self, obs: np.ndarray) -> np.ndarray:
