@@ -183,6 +183,18 @@ def difference(ours: Any, theirs: Any, prefix: str = "") -> list[str]:
     return [] if ours == theirs else [f"{prefix.rstrip('.')}: {theirs!r} there, {ours!r} here"]
 
 
+def changes(one: Any, other: Any, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Where two trees differ: the path, and what stands there in each. Parts of different kinds differ as wholes."""
+    for f in dataclasses.fields(one):
+        mine, theirs = getattr(one, f.name), getattr(other, f.name)
+        if mine == theirs:
+            continue
+        if dataclasses.is_dataclass(mine) and type(mine) is type(theirs):
+            yield from changes(mine, theirs, f"{prefix}{f.name}.")
+        else:
+            yield prefix + f.name, mine, theirs
+
+
 def _members(hint: Any) -> tuple[Any, ...]:
     return typing.get_args(hint) if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union else (hint,)
 

@@ -1,0 +1,71 @@
+"""What there is, as a reader wants to see it: the table of algorithms, and how two of its rows differ."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from dualac.agents.actor_critic import Algorithm
+from dualac.agents.algorithms import ALGORITHMS
+from dualac.agents.duals import Learnt
+from dualac.agents.risk import Bandit, DualDescent
+from dualac.spelling import changes, to_python
+
+SYMBOLS = {"temperature": "alpha", "optimism": "beta_o", "kl_weight": "tau"}
+PARTS = ("pessimism", "policy", "explorer", "critic")
+
+
+def learned_scalars(thing: Any) -> Iterator[str]:
+    """The scalars of a row that learn, by the paper's symbols."""
+    for f in dataclasses.fields(thing):
+        value = getattr(thing, f.name)
+        if isinstance(value, Learnt):
+            yield SYMBOLS.get(f.name, f.name)
+        elif isinstance(value, Bandit):
+            yield "arms"
+        elif isinstance(value, DualDescent):
+            yield "b"
+        elif dataclasses.is_dataclass(value):
+            yield from learned_scalars(value)
+
+
+def base_of(name: str) -> str | None:
+    """The row that a variant is best read against: `dac` for `dac-ln` and `dac:no-kl`."""
+    base = name.replace(":", "-").split("-")[0]
+    return base if base != name and base in ALGORITHMS else None
+
+
+def show_algorithms(console: Console) -> None:
+    """The family a line each; variants by what they change."""
+    table = Table(box=None, pad_edge=False)
+    for title in ("", *PARTS, "learns"):
+        table.add_column(title, overflow="fold")
+    variants = []
+    for name, row in ALGORITHMS.items():
+        base = base_of(name)
+        if base:
+            changed = ", ".join(f"{path}={to_python(value)}" for path, _, value in changes(ALGORITHMS[base], row))
+            variants.append(f"{name:<28} {base} with {changed}")
+        else:
+            table.add_row(name, *(to_python(getattr(row, part)) for part in PARTS), " ".join(learned_scalars(row)))
+    console.print(table)
+    console.print()
+    for line in variants:
+        console.print(line, soft_wrap=True)
+
+
+def show_difference(console: Console, names: tuple[str, str], rows: tuple[Algorithm, Algorithm]) -> None:
+    """How one row differs from another, a line a choice."""
+    table = Table(box=None, pad_edge=False)
+    for title in ("", *names):
+        table.add_column(title, overflow="fold")
+    for path, mine, theirs in changes(*rows):
+        table.add_row(path, to_python(mine), to_python(theirs))
+    console.print(table if table.rows else f"{names[0]} and {names[1]} are the same")
+
+
+def show_algorithm(console: Console, name: str, row: Algorithm) -> None:
+    """One row, fully spelt out, as one would write it."""
+    console.print(f"{name} = {to_python(row)}", soft_wrap=True)
