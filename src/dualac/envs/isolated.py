@@ -61,11 +61,11 @@ class Isolated(gymnasium.Env):
         order = {"task": task, "seed": seed, "protocol": asdict(protocol), "path": sys.path}
         try:
             about = json.loads(bytes(self._ask(ANSWER, json.dumps(order).encode(), "being made", max(seconds, MAKING))))
-        except LostEnvironmentError as error:
-            raise UsageError(f"{task} cannot be made: it {error}") from error.__cause__
-        except DualacError:
+        except DualacError as error:
             self.close()
-            raise
+            if not isinstance(error, LostEnvironmentError):
+                raise
+            raise UsageError(f"{task} cannot be made: it {error}") from error.__cause__
         self.task, self.cap = about["task"], about["cap"]
         self.observation_space = spaces.Box(-np.inf, np.inf, (about["observations"],), np.float32)
         self.action_space = spaces.Box(-1.0, 1.0, (about["actions"],), np.float32)
