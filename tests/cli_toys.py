@@ -106,13 +106,13 @@ class Diverging(Point):
 
 
 class Raising(Point):
-    """Raises after a while, as foreign code does."""
+    """Raises after a while, and from then on always, as foreign code does."""
 
     steps = 0
 
     def step(self, action: Any) -> Any:
-        self.steps += 1
-        if self.steps > 15:
+        Raising.steps += 1
+        if Raising.steps > 15:
             raise ZeroDivisionError("the toy fell apart\non two lines")
         return super().step(action)
 
@@ -126,6 +126,20 @@ class Dying(Point):
         Dying.steps += 1
         if Dying.steps > 35:
             os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(action)
+
+
+class Exiting(Point):
+    """Ends its process, once; the file $TOY_ONCE remembers it."""
+
+    steps = 0
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        once = Path(os.environ["TOY_ONCE"])
+        if self.steps > 35 and not once.exists():
+            once.touch()
+            os._exit(7)
         return super().step(action)
 
 
@@ -166,7 +180,8 @@ class Wide(Point):
 
 
 TOYS = (
-    Point, Interrupting, Broken, BrokenOnce, BrokenReset, Diverging, Raising, Dying, Chatty, Blind, Discrete, Unbounded, Degenerate, Pixels, Wide,
+    Point, Interrupting, Broken, BrokenOnce, BrokenReset, Diverging, Raising, Dying, Exiting, Chatty, Blind, Discrete, Unbounded, Degenerate, Pixels,
+    Wide,
 )  # fmt: skip
 for toy in TOYS:
     gymnasium.registry.pop(f"{toy.__name__}-v0", None)

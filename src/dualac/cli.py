@@ -130,7 +130,7 @@ def train(words: list[str]) -> int:
         raise UsageError("--out needs a directory of its own, such as runs/default")
     for run in runs:
         require_same(run, asked.out)
-    announce(runs, asked.threads)
+    announce(runs, asked.threads, isolation(asked))
     paths = [prepare(run, asked.out) for run in runs]
     return carry_out([paths] if together else [[path] for path in paths], asked)
 
@@ -156,10 +156,10 @@ def resume(words: list[str]) -> int:
 
 def evaluate(words: list[str]) -> int:
     """play a trained policy and score it: dualac evaluate RUN"""
-    from dualac import envs
     from dualac.conclusion import random_rows
     from dualac.training.evaluate import DECIDED_BY, summary
     from dualac.training.evaluate import evaluate as play_all
+    from dualac.training.guarded import Guarded
     from dualac.training.member import BASELINE, episode_seed
     from dualac.training.policy import load_policy
 
@@ -173,7 +173,7 @@ def evaluate(words: list[str]) -> int:
     if not 1 <= asked.episodes <= 100_000 or asked.seed < 0:
         raise UsageError(f"--episodes must be at least 1 and --seed at least 0, not {asked.episodes} and {asked.seed}")
     policy = load_policy(asked.path, asked.step)
-    env = envs.make(policy.run.task, protocol=policy.run.protocol)
+    env = Guarded(policy.run.task, policy.run.protocol)
     seeds = [episode_seed(asked.seed, BASELINE, episode) for episode in range(asked.episodes)]
     rows = play_all(env, policy, seeds)
     random = random_rows(env, seeds)
@@ -279,7 +279,19 @@ def known_algorithms() -> list[str]:
 def add_launch_options(parser: Parser) -> None:
     parser.add_argument("--tensorboard", action="store_true", help="write TensorBoard files beside the rows")
     parser.add_argument("--allow-inexact", action="store_true", help="resume although the bits will differ: other versions, other cores")
+    parser.add_argument("--isolate-env", action="store_true", help="the environment in a process of its own, which may hang or crash")
+    parser.add_argument("--env-timeout", type=float, metavar="SECONDS", help="for an isolated environment's answer (60)", default=argparse.SUPPRESS)
     parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def isolation(asked: argparse.Namespace) -> float | None:
+    """The seconds that an isolated environment has for an answer, if it is to be isolated."""
+    given = getattr(asked, "env_timeout", None)
+    if given is not None and not asked.isolate_env:
+        raise UsageError("--env-timeout needs --isolate-env: only an environment in a process of its own can be given up")
+    if given is not None and not 0.1 <= given <= 86_400:
+        raise UsageError(f"--env-timeout must be between 0.1 and 86400 seconds, not {given:g}")
+    return (given or 60.0) if asked.isolate_env else None
 
 
 def options_of(parser: Parser, thing: Any, title: str, left_out: tuple[str, ...], prefix: str = "") -> list[spelling.Option]:
@@ -323,7 +335,7 @@ def accelerated() -> bool:
     return accelerator_installed()
 
 
-def announce(runs: list[Any], threads: int) -> None:
+def announce(runs: list[Any], threads: int, isolated: float | None) -> None:
     """Say what will be done, having made sure that it can be: the task loads, the replays of all seeds that run at once fit."""
     from dualac import envs
     from dualac.training.machine import require_memory, usable_cores
@@ -334,7 +346,7 @@ def announce(runs: list[Any], threads: int) -> None:
     if not 1 <= threads <= cores:
         raise UsageError(f"--threads must be between 1 and {cores}, the cores this process may use, not {threads}")
     run = runs[0]
-    env = envs.make(run.task, protocol=run.protocol)
+    env = envs.make(run.task, protocol=run.protocol, isolated=isolated)
     spec = Spec(env.observation_space.shape[0], env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
     env.close()
     at_once = len(runs) if run.pack else min(len(runs), cores // threads)
@@ -356,6 +368,7 @@ def carry_out(packs: list[list[Path]], asked: argparse.Namespace) -> int:
     from dualac.training.launch import Flags, launch
     from dualac.training.run import is_done, require_resumable
 
+    isolated = isolation(asked)
     left = [pack for pack in packs if not all(is_done(path) for path in pack)]
     for path in (path for pack in left for path in pack):
         require_resumable(path)
@@ -363,11 +376,11 @@ def carry_out(packs: list[list[Path]], asked: argparse.Namespace) -> int:
         console.print("already done; dualac train with a larger --steps goes on from there")
     threads = getattr(asked, "threads", None)
     with Display(console, quiet=asked.quiet) as display:
-        errors = launch([work_of(pack, threads) for pack in left], display, Flags(asked.allow_inexact, asked.tensorboard))
+        errors = launch([work_of(pack, threads) for pack in left], display, Flags(asked.allow_inexact, asked.tensorboard, isolated))
     for error in errors:
         print(f"dualac: {one_line(str(error))}", file=sys.stderr)
     if not errors:
-        conclude([path for pack in packs for path in pack], console)
+        conclude([path for pack in packs for path in pack], console, isolated)
     return max((error.code for error in errors), default=0)
 
 

@@ -31,6 +31,7 @@ from tests.training.runs import (
 from dualac.envs import Protocol
 from dualac.errors import DataError
 from dualac.training import machine
+from dualac.training.member import Member
 from dualac.training.run import prepare
 
 KILLED = Path(__file__).with_name("killed.py")
@@ -198,3 +199,24 @@ def test_a_task_that_does_not_play_its_episode_again_is_named_and_the_run_goes_o
     assert "does not play the same episode again" in events(path, "inexact_resume")[0]["reason"]
     assert any(message["kind"] == "warning" for message in heard)
     assert checkpoint_steps(path)[-1] == 24
+
+
+def test_a_task_that_cannot_play_an_episode_again_is_known_from_the_start_and_resumed_at_the_next_episode(tmp_path, monkeypatch):
+    run = a_run(task=toys.task("Forgetful"), steps=16, eval_every=16, protocol=Protocol(time_limit=50))
+    path = prepare(run, tmp_path)
+    heard = go_on(path)
+    assert "does not play the same episode again from its seed: where it is stopped" in events(path, "not_replayable")[0]["reason"]
+    assert heard[0]["kind"] == "warning"
+    assert not events(path, "inexact_resume")
+    prepare(extended(run, 24), tmp_path)
+    monkeypatch.setattr(Member, "_play_again", lambda self, snapshot: pytest.fail("it is known to be in vain"))
+    go_on(path)
+    assert len(events(path, "not_replayable")) == 2
+    assert "the episode in flight was cut" in events(path, "inexact_resume")[0]["reason"]
+
+
+def test_testing_that_episodes_can_be_played_again_changes_nothing(golden, tmp_path, monkeypatch):
+    monkeypatch.setattr(Member, "test_replay", lambda self, step: None)
+    path = trained(a_run(), tmp_path)
+    assert not events(golden(a_run()), "not_replayable")
+    assert_same_run(path, golden(a_run()))

@@ -23,11 +23,16 @@ __all__ = [
 THE_PAPERS = PROTOCOLS["paper"]
 
 
-def make(task: str, seed: int | None = None, protocol: Protocol = THE_PAPERS, render: bool = False) -> gymnasium.Env:
+def make(task: str, seed: int | None = None, protocol: Protocol = THE_PAPERS, render: bool = False, isolated: float | None = None) -> gymnasium.Env:
     """The environment of a task, adapted to this library; `.task` is its canonical name.
 
     The first `reset()` without a seed uses `seed`; a reset with a seed never does. `render` makes `env.render()` answer with RGB frames.
+    `isolated` puts it into a process of its own, which has so many seconds for each answer; such an environment is not drawn.
     """
+    if isolated is not None:
+        from dualac.envs.isolated import Isolated
+
+        return Isolated(task, seed, protocol, isolated)
     from dualac.envs.adapt import Adapted, Episodes, prepare_drawing
 
     name = canonical(task)

@@ -15,7 +15,7 @@ from gymnasium.error import DependencyNotInstalled, ResetNeeded
 
 from dualac.envs.actions import Scaling
 from dualac.envs.observations import Layout
-from dualac.errors import DataError, UsageError
+from dualac.errors import BrokenEpisodeError, DataError, UsageError
 
 SEEDS = 2**32  # what NumPy's RandomState, and so dm_control, can take
 SUCCESS = ("success", "is_success", "solved")  # what the suites call it; the first present counts
@@ -116,7 +116,7 @@ class Adapted(gymnasium.Wrapper):
         try:
             return float(reward) if isinstance(reward, np.generic) else float(np.asarray(reward).item())
         except (TypeError, ValueError) as error:
-            raise DataError(f"{self.task} gave the reward {reward!r}, which is not a number") from error
+            raise BrokenEpisodeError(f"{self.task} gave the reward {reward!r}, which is not a number") from error
 
 
 def prepare_drawing() -> None:

@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 from gymnasium import spaces
 
-from dualac.errors import DataError, UsageError
+from dualac.errors import BrokenEpisodeError, UsageError
 
 # What float32 cannot hold becomes infinite, which the training loop notices. A filter, not np.errstate: that costs every step of a simulator 8 %.
 warnings.filterwarnings("ignore", "overflow encountered in cast", RuntimeWarning, re.escape(__name__))
@@ -42,7 +42,7 @@ class Layout:
             with np.errstate(over="ignore"):
                 vector = np.concatenate(self._parts(observation), axis=None, dtype=np.float32, casting="unsafe")
         except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise DataError(f"{self._task} observed what its space does not declare: {type(error).__name__}: {error}") from error
+            raise BrokenEpisodeError(f"{self._task} observed what its space does not declare: {type(error).__name__}: {error}") from error
         if vector.size != self.size:
             self.check(observation)
         return vector
@@ -52,7 +52,7 @@ class Layout:
         for path, size in zip(self._paths, self._sizes, strict=True):
             found = np.size(_part(observation, path))
             if found != size:
-                raise DataError(f"{self._task} observed {found} numbers{_at(path)} where its space declares {size}")
+                raise BrokenEpisodeError(f"{self._task} observed {found} numbers{_at(path)} where its space declares {size}")
 
 
 def _getter(paths: list[tuple[Any, ...]]) -> Callable[[Any], Sequence[Any]]:

@@ -1,6 +1,5 @@
 """How good the learned policy is: whole episodes of it, in an environment of their own. Pure: the same policy, task and seeds give the same rows."""
 
-import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -9,40 +8,50 @@ import numpy as np
 
 from dualac.envs.protocol import Success
 from dualac.errors import BrokenEpisodeError
-from dualac.training.replay import to_float32
 
 DECIDED_BY: dict[Success, str] = {"any": "success", "last": "success_last"}  # the rule, and the column that it reads
 
 Act = Callable[[np.ndarray], np.ndarray]
+Broken = Callable[[int, BrokenEpisodeError], None]
 
 
-def evaluate(env: gymnasium.Env, act: Act, seeds: Iterable[int]) -> list[dict[str, Any]]:
-    """A row an episode: its seed, return, length, and success at any step and at the last one where the task defines success."""
-    return [{"episode": index, "seed": seed, **play(env, act, seed)} for index, seed in enumerate(seeds)]
+def evaluate(env: gymnasium.Env, act: Act, seeds: Iterable[int], broken: Broken = lambda seed, error: None) -> list[dict[str, Any]]:
+    """A row an episode: its seed, return, length, and success at any step and at the last one where the task defines success.
+
+    `broken` is told of each episode that breaks.
+    """
+    rows = []
+    for index, seed in enumerate(seeds):
+        row, error = play(env, act, seed)
+        rows.append({"episode": index, "seed": seed, **row})
+        if error:
+            broken(seed, error)
+    return rows
 
 
-def play(env: gymnasium.Env, act: Act, seed: int, each_step: Callable[[], None] = lambda: None) -> dict[str, Any]:
-    """One episode. An environment that breaks down (NaN, infinity) ends it there, and the row says so."""
-    obs, _ = env.reset(seed=seed)
-    bad = over = not np.isfinite(obs).all()
+def play(env: gymnasium.Env, act: Act, seed: int, each_step: Callable[[], None] = lambda: None) -> tuple[dict[str, Any], BrokenEpisodeError | None]:
+    """One episode. Where the environment breaks it ends, the row says so, and the error is handed over. Give it a `Guarded` environment."""
     total, length, success = 0.0, 0, []
-    each_step()
-    while not over:
-        try:
-            obs, reward, terminated, truncated, info = env.step(act(obs))
-        except BrokenEpisodeError:
-            reward, terminated, truncated, info = math.nan, False, False, {}
-        bad = not (np.isfinite(obs).all() and np.isfinite(to_float32(reward)))
-        over = terminated or truncated or bad
-        total += 0.0 if bad else float(reward)
-        length += 1
-        if "success" in info:
-            success.append(bool(info["success"]))
+    broken: BrokenEpisodeError | None = None
+    try:
+        obs, _ = env.reset(seed=seed)
         each_step()
+        over = False
+        while not over:
+            action = act(obs)
+            length += 1
+            obs, reward, terminated, truncated, info = env.step(action)
+            over = terminated or truncated
+            total += float(reward)
+            if "success" in info:
+                success.append(bool(info["success"]))
+            each_step()
+    except BrokenEpisodeError as error:
+        broken = error
     row: dict[str, Any] = {"return": total, "length": length}
     if success:
         row |= {"success": any(success), "success_last": success[-1]}
-    return row | ({"bad": True} if bad else {})
+    return row | ({"bad": True, "reason": str(broken)} if broken else {}), broken
 
 
 def summary(rows: list[dict[str, Any]], success: Success = "any") -> dict[str, float]:

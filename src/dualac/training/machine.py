@@ -50,15 +50,6 @@ def pin(threads: int) -> list[int]:
     return sorted(chosen)
 
 
-def die_with_parent() -> None:
-    """Linux: ask for SIGTERM, which checkpoints, if the launcher dies."""
-    import ctypes
-    import signal
-
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGTERM)
-
-
 def accelerator_installed() -> bool:
     """Whether JAX would find a GPU or TPU plugin, without importing JAX."""
     if os.environ.get("JAX_PLATFORMS", "") == "cpu":
