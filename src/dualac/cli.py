@@ -130,8 +130,8 @@ def train(words: list[str]) -> int:
         raise UsageError("--out needs a directory of its own, such as runs/default")
     for run in runs:
         require_same(run, asked.out)
-    announce(runs, asked.threads)
-    paths = [prepare(run, asked.out) for run in runs]
+    described = announce(runs, asked.threads)
+    paths = [prepare(run, asked.out, described) for run in runs]
     return carry_out([paths] if together else [[path] for path in paths], asked)
 
 
@@ -244,12 +244,20 @@ def show_list(words: list[str]) -> int:
 
 
 def doctor(words: list[str]) -> int:
-    """tell whether training works on this machine, and what is missing; --tasks: whether every task of the paper does"""
-    from dualac.doctor import examine, examine_tasks
+    """tell whether training works on this machine, and what is missing; --tasks: on every task of the paper; --task ID: on one, your own say"""
+    from dualac.doctor import examine, examine_task, examine_tasks
 
-    parser = Parser(prog="dualac doctor")
-    parser.add_argument("--tasks", action="store_true", help="load and step every task of the paper instead")
-    return examine_tasks(console) if parser.parse(words).tasks else examine(console)
+    parser = Parser(prog="dualac doctor", allow_abbrev=False)
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--tasks", action="store_true", help="load and step every task of the paper instead")
+    instead.add_argument("--task", metavar="ID", help="play this task, such as your own my_env:Reach-v0, and tell what is wrong with it")
+    parser.add_argument("--protocol.time-limit", dest="limit", metavar="N", type=int, help="play --task with this cap, as train would")
+    asked = parser.parse(words)
+    if asked.task is not None:
+        return examine_task(console, asked.task, asked.limit or 0)
+    if asked.limit is not None:
+        raise UsageError("--protocol.time-limit is the time limit of a --task: name one")
+    return examine_tasks(console) if asked.tasks else examine(console)
 
 
 COMMANDS = {"train": train, "resume": resume, "evaluate": evaluate, "play": play, "list": show_list, "doctor": doctor}
@@ -323,8 +331,8 @@ def accelerated() -> bool:
     return accelerator_installed()
 
 
-def announce(runs: list[Any], threads: int) -> None:
-    """Say what will be done, having made sure that it can be: the task loads, the replays of all seeds that run at once fit."""
+def announce(runs: list[Any], threads: int) -> dict[str, Any]:
+    """Say what will be done, having made sure that it can be: the task loads, the replays of all seeds that run at once fit. Describes the task."""
     from dualac import envs
     from dualac.training.machine import require_memory, usable_cores
     from dualac.training.replay import replay_bytes
@@ -347,6 +355,7 @@ def announce(runs: list[Any], threads: int) -> None:
         f"seed {seeds} ({how}); replay {each / 1e6:.0f} MB a seed",
         soft_wrap=True,
     )
+    return env.describe()
 
 
 def carry_out(packs: list[list[Path]], asked: argparse.Namespace) -> int:
