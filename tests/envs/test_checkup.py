@@ -197,6 +197,16 @@ class Remembering(Well):
         return self.place + self.episodes // 7
 
 
+class Worn(Well):
+    """Wears out with every step of its life."""
+
+    wear = 0.0
+
+    def step(self, action: Any) -> Any:
+        self.wear += 0.01
+        return super().step(action - self.wear)
+
+
 class Individual(Well):
     """Each instance has a mass of its own, drawn when it is made."""
 
@@ -244,6 +254,8 @@ WARNED = [
     (Global, "resume", "not to the bit, for want of seeding"),
     (Noisy, "seeding", "gave another step 9"),
     (Remembering, "seeding", "after other episodes the same seed and actions gave another first observation: something is left from before"),
+    (Worn, "seeding", "after other episodes the same seed and actions gave another step 1: something is left from before"),
+    (Worn, "resume", "not to the bit"),
     (Individual, "resume", "a new environment gave another first observation"),
     (Deaf, "actions", "does step() use its action?"),
     (Large, "observed", "in number 1: nothing here normalises"),

@@ -153,12 +153,12 @@ def ends(plays: list[Play], cap: int, old_limit: bool) -> Iterator[Finding]:
 def seeding(record: Record) -> Iterator[Finding]:
     """Whether an episode is a function of its seed and its actions: at once, and after others, one of them left in its middle."""
     first = record.plays[0]
-    at_once, later = first.parts_from(record.at_once), first.parts_from(record.later)
-    if at_once is not None:
-        yield Finding("warning", "seeding", f"the same seed and actions gave another {_where(at_once)}: {DRAW}")
-    elif later is not None:
-        cause = f"after other episodes the same seed and actions gave another {_where(later)}"
+    parted = _first_of(first.parts_from(record.at_once), first.parts_from(record.later))
+    if parted is not None and first.parts_from(record.elsewhere) is None:  # as long as it has lived through nothing, it does give the same
+        cause = f"after other episodes the same seed and actions gave another {_where(parted)}"
         yield Finding("warning", "seeding", f"{cause}: something is left from before; set every variable of an episode in reset()")
+    elif parted is not None:
+        yield Finding("warning", "seeding", f"the same seed and actions gave another {_where(parted)}: {DRAW}")
     elif first.parts_from(record.other_seed) is None:
         yield Finding("note", "seeding", "same seed, same episode; but another seed gives no other one: well if nothing in the task is random")
     else:
@@ -169,13 +169,13 @@ def resume(record: Record) -> Iterator[Finding]:
     """Whether an episode can be taken up in its middle by playing its actions again in a new environment, as a resumed run does."""
     first = record.plays[0]
     middle, parted = min(RESUMED_AT, first.length // 2), first.parts_from(record.elsewhere)
-    if parted is None:
-        yield Finding("ok", "resume", f"{middle} actions played again in a new environment led to the same bits, and the rest went on alike")
-    elif first.parts_from(record.later) is None:
+    if _first_of(first.parts_from(record.at_once), first.parts_from(record.later)) is not None:
+        yield Finding("warning", "resume", f"not to the bit, for want of seeding: {INEXACT}")
+    elif parted is not None:
         cause = f"a new environment gave another {_where(parted)} for the same seed and actions"
         yield Finding("warning", "resume", f"{cause}: nothing of an episode may depend on what __init__ drew or on other instances; {INEXACT}")
     else:
-        yield Finding("warning", "resume", f"not to the bit, for want of seeding: {INEXACT}")
+        yield Finding("ok", "resume", f"{middle} actions played again in a new environment led to the same bits, and the rest went on alike")
 
 
 def observations(env: Adapted, plays: list[Play], complaints: list[Finding]) -> Iterator[Finding]:
@@ -261,6 +261,10 @@ def _named(env: Adapted, which: Any) -> str:
     parts = env.describe()["observation"]
     names = [f"{name}[{index - start}]" if name else f"number {index}" for name, start, stop in parts for index in range(start, stop) if which[index]]
     return ", ".join(names[:MOST]) + f" and {len(names) - MOST} more" * (len(names) > MOST)
+
+
+def _first_of(*steps: int | None) -> int | None:
+    return min((step for step in steps if step is not None), default=None)
 
 
 def _where(step: int) -> str:

@@ -131,7 +131,7 @@ def _asked(what: str, ask: Callable[[], T]) -> T:
     except (Exception, SystemExit) as error:  # the user's own code
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(last.filename).name}, line {last.lineno}"
-        raise FailedError(f"{what} raised {type(error).__name__}: {one_line(error)} ({where}); training would stop there") from error
+        raise FailedError(f"{what} raised {type(error).__name__}: {one_line(error)} ({where}); mend it, or end the episode there") from error
 
 
 def quietly(work: Callable[[], T], heard: list[str] | None = None) -> T:
@@ -157,4 +157,4 @@ def _random(seed: int, size: tuple[int, ...]) -> Iterator[np.ndarray]:
 
 
 def one_line(error: object) -> str:
-    return TERMINAL_COLOUR.sub("", " ".join(str(error).split()))
+    return " ".join(TERMINAL_COLOUR.sub("", str(error)).split())
