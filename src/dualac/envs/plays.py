@@ -19,7 +19,7 @@ from dualac.envs.suites import LOGGER, silence
 from dualac.errors import DualacError
 
 STEPS, SECONDS = 1000, 0.5  # that a play lasts at most: what can be seen is seen by then
-UNCAPPED_STEPS, UNCAPPED_SECONDS = 20_000, 3.0  # for an episode that nothing caps, before it is called endless
+UNCAPPED_STEPS, UNCAPPED_SECONDS = 10_000, 3.0  # for an episode that nothing caps, before it is called endless
 BRIEF = 50  # steps, where a glance is enough
 TERMINAL_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
