@@ -143,6 +143,14 @@ class Exiting(Point):
         return super().step(action)
 
 
+class Settling(Point):
+    """Declares other actions when it is reset than when it was made."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self.action_space = spaces.Box(-2.0, 2.0, (2,), np.float32)
+        return super().reset(seed=seed)
+
+
 class Chatty(Point):
     """Prints, as simulators do."""
 
@@ -181,7 +189,7 @@ class Wide(Point):
 
 TOYS = (
     Point, Interrupting, Broken, BrokenOnce, BrokenReset, Diverging, Raising, Dying, Exiting, Chatty, Blind, Discrete, Unbounded, Degenerate, Pixels,
-    Wide,
+    Wide, Settling,
 )  # fmt: skip
 for toy in TOYS:
     gymnasium.registry.pop(f"{toy.__name__}-v0", None)

@@ -130,8 +130,8 @@ def train(words: list[str]) -> int:
         raise UsageError("--out needs a directory of its own, such as runs/default")
     for run in runs:
         require_same(run, asked.out)
-    announce(runs, asked.threads, isolation(asked))
-    paths = [prepare(run, asked.out) for run in runs]
+    described = announce(runs, asked.threads, isolation(asked))
+    paths = [prepare(run, asked.out, described) for run in runs]
     return carry_out([paths] if together else [[path] for path in paths], asked)
 
 
@@ -222,6 +222,7 @@ def play(words: list[str]) -> int:
 def show_list(words: list[str]) -> int:
     """show what there is: dualac list algorithms | tasks"""
     from dualac import envs
+    from dualac.catalogue import show_algorithms, show_tasks
 
     parser = Parser(prog="dualac list")
     parser.add_argument("what", choices=("algorithms", "tasks"))
@@ -229,45 +230,31 @@ def show_list(words: list[str]) -> int:
     parser.add_argument("--protocol", metavar="NAME", help="the protocol that --verbose shows (paper)", default="paper")
     asked = parser.parse(words)
     if asked.what == "tasks":
-        list_tasks(envs.find_protocol(asked.protocol) if asked.verbose else None)
+        show_tasks(envs.find_protocol(asked.protocol) if asked.verbose else None)
         print(envs.NOT_LISTED, file=sys.stderr)
-        return 0
-    from dualac.agents.algorithms import ALGORITHMS
-
-    table = Table(box=None, pad_edge=False)
-    for title in ("", "pessimism", "policy", "explorer", "critic"):
-        table.add_column(title)
-    for name, row in ALGORITHMS.items():
-        table.add_row(name, *(spelling.to_python(part) for part in (row.pessimism, row.policy, row.explorer, row.critic)))
-    console.print(table)
+    else:
+        show_algorithms(console)
     return 0
 
 
 def doctor(words: list[str]) -> int:
-    """tell whether training works on this machine, and what is missing; --tasks: whether every task of the paper does"""
-    from dualac.doctor import examine, examine_tasks
+    """tell whether training works on this machine, and what is missing; --tasks: on every task of the paper; --task ID: on one, your own say"""
+    from dualac.doctor import examine, examine_task, examine_tasks
 
-    parser = Parser(prog="dualac doctor")
-    parser.add_argument("--tasks", action="store_true", help="load and step every task of the paper instead")
-    return examine_tasks(console) if parser.parse(words).tasks else examine(console)
+    parser = Parser(prog="dualac doctor", allow_abbrev=False)
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--tasks", action="store_true", help="load and step every task of the paper instead")
+    instead.add_argument("--task", metavar="ID", help="play this task, such as your own my_env:Reach-v0, and tell what is wrong with it")
+    parser.add_argument("--protocol.time-limit", dest="limit", metavar="N", type=int, help="play --task with this cap, as train would")
+    asked = parser.parse(words)
+    if asked.task is not None:
+        return examine_task(console, asked.task, asked.limit or 0)
+    if asked.limit is not None:
+        raise UsageError("--protocol.time-limit is the time limit of a --task: name one")
+    return examine_tasks(console) if asked.tasks else examine(console)
 
 
 COMMANDS = {"train": train, "resume": resume, "evaluate": evaluate, "play": play, "list": show_list, "doctor": doctor}
-
-
-def list_tasks(protocol: Any) -> None:
-    """A task a line; with a protocol also what is known of each without building it. Lines, not a table: they are made to be searched."""
-    from dualac import envs
-
-    if protocol is None:
-        print("\n".join(envs.all_tasks()))
-        return
-    form = "{:<44}{:>5}{:>9}{:>7}  {:<8} {}"
-    print(form.format("task", "obs", "actions", "cap", "score", "sets"))
-    for task in envs.all_tasks():
-        sizes, cap, score, sets = envs.about(task, protocol)
-        print(form.format(task, *(sizes or ("-", "-")), cap or "own", score, " ".join(sets)).rstrip())
-    print("protocol: " + ", ".join(f"{field.name} {getattr(protocol, field.name)}" for field in dataclasses.fields(protocol)))
 
 
 def known_algorithms() -> list[str]:
@@ -335,8 +322,8 @@ def accelerated() -> bool:
     return accelerator_installed()
 
 
-def announce(runs: list[Any], threads: int, isolated: float | None) -> None:
-    """Say what will be done, having made sure that it can be: the task loads, the replays of all seeds that run at once fit."""
+def announce(runs: list[Any], threads: int, isolated: float | None) -> dict[str, Any]:
+    """Say what will be done, having made sure that it can be: the task loads, the replays of all seeds that run at once fit. Describes the task."""
     from dualac import envs
     from dualac.training.machine import require_memory, usable_cores
     from dualac.training.replay import replay_bytes
@@ -359,6 +346,7 @@ def announce(runs: list[Any], threads: int, isolated: float | None) -> None:
         f"seed {seeds} ({how}); replay {each / 1e6:.0f} MB a seed",
         soft_wrap=True,
     )
+    return env.describe()
 
 
 def carry_out(packs: list[list[Path]], asked: argparse.Namespace) -> int:

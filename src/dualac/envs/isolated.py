@@ -66,7 +66,7 @@ class Isolated(gymnasium.Env):
             if not isinstance(error, LostEnvironmentError):
                 raise
             raise UsageError(f"{task} cannot be made: it {error}") from error.__cause__
-        self.task, self.cap = about["task"], about["cap"]
+        self.task, self.cap, self._description = about["task"], about["cap"], about["description"]
         self.observation_space = spaces.Box(-np.inf, np.inf, (about["observations"],), np.float32)
         self.action_space = spaces.Box(-1.0, 1.0, (about["actions"],), np.float32)
 
@@ -83,6 +83,10 @@ class Isolated(gymnasium.Env):
         told = self._ask(STEP, given.tobytes(), "step", self._seconds)
         reward, terminated, truncated, judged, success = OUTCOME.unpack_from(told)
         return np.frombuffer(told, np.float32, offset=OUTCOME.size).copy(), reward, terminated, truncated, {"success": success} if judged else {}
+
+    def describe(self) -> dict[str, Any]:
+        """As `Adapted.describe`."""
+        return self._description
 
     def close(self) -> None:
         if self._process.returncode is not None:
@@ -179,7 +183,8 @@ def main() -> None:
             env = _made(order)
         except (Exception, SystemExit) as error:
             return _send(ours, ERROR, _error(error))
-        about = {"task": env.task, "cap": env.cap, "observations": env.observation_space.shape[0], "actions": env.action_space.shape[0]}
+        sizes = {"observations": env.observation_space.shape[0], "actions": env.action_space.shape[0]}
+        about = {"task": env.task, "cap": env.cap, **sizes, "description": env.describe()}
         _send(ours, ANSWER, json.dumps(about).encode())
         _serve(env, ours)
 

@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from gymnasium import spaces
@@ -18,6 +18,14 @@ from dualac.errors import BrokenEpisodeError, UsageError
 warnings.filterwarnings("ignore", "overflow encountered in cast", RuntimeWarning, re.escape(__name__))
 
 IMAGE_RANK = 3  # an array of this rank is a picture whatever its dtype; one rank less is a picture only in bytes
+
+
+class Part(NamedTuple):
+    """One box of the observation, by its keys joined with dots ("" where it is the whole), and the numbers of the vector it fills."""
+
+    name: str
+    start: int
+    stop: int
 
 
 @final
@@ -33,6 +41,11 @@ class Layout:
         self._parts = _getter(self._paths)
         if self.size == 0:
             raise UsageError(f"{task} observes nothing ({space}): there is nothing to learn from")
+
+    def parts(self) -> list[Part]:
+        """What lies where, for whoever reads a run, or feeds its policy, later."""
+        ends = np.cumsum(self._sizes).tolist()
+        return [Part(".".join(map(str, path)), end - size, end) for path, size, end in zip(self._paths, self._sizes, ends, strict=True)]
 
     def flat(self, observation: Any) -> np.ndarray:
         """A fresh vector: callers keep observations, and environments reuse their buffers."""
