@@ -24,6 +24,10 @@ __all__ = [
 THE_PAPERS = PROTOCOLS["paper"]
 
 
+@overload
+def make(task: str, seed: int | None = ..., protocol: Protocol = ..., render: bool = ..., isolated: None = ...) -> Adapted: ...
+@overload
+def make(task: str, seed: int | None = ..., protocol: Protocol = ..., render: bool = ..., isolated: float | None = ...) -> Adapted | Isolated: ...
 def make(
     task: str, seed: int | None = None, protocol: Protocol = THE_PAPERS, render: bool = False, isolated: float | None = None
 ) -> Adapted | Isolated:
