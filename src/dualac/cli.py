@@ -175,7 +175,7 @@ def evaluate(words: list[str]) -> int:
     policy = load_policy(asked.path, asked.step)
     env = Guarded(policy.run.task, policy.run.protocol)
     seeds = [episode_seed(asked.seed, BASELINE, episode) for episode in range(asked.episodes)]
-    rows = play_all(env, policy, seeds)
+    rows = play_all([env], policy, seeds)
     random = random_rows(env, seeds)
     if asked.json:
         print(
@@ -278,7 +278,9 @@ def isolation(asked: argparse.Namespace) -> float | None:
         raise UsageError("--env-timeout needs --isolate-env: only an environment in a process of its own can be given up")
     if given is not None and not 0.1 <= given <= 86_400:
         raise UsageError(f"--env-timeout must be between 0.1 and 86400 seconds, not {given:g}")
-    return (given or 60.0) if asked.isolate_env else None
+    from dualac.training.guarded import PATIENCE
+
+    return (given or PATIENCE) if asked.isolate_env else None
 
 
 def options_of(parser: Parser, thing: Any, title: str, left_out: tuple[str, ...], prefix: str = "") -> list[spelling.Option]:

@@ -84,6 +84,10 @@ class Isolated(gymnasium.Env):
         reward, terminated, truncated, judged, success = OUTCOME.unpack_from(told)
         return np.frombuffer(told, np.float32, offset=OUTCOME.size).copy(), reward, terminated, truncated, {"success": success} if judged else {}
 
+    def move_to(self, core: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.sched_setaffinity(self._process.pid, {core})
+
     def describe(self) -> dict[str, Any]:
         """As `Adapted.describe`."""
         return self._description

@@ -1,35 +1,89 @@
 """How good the learned policy is: whole episodes of it, in an environment of their own. Pure: the same policy, task and seeds give the same rows."""
 
-from collections.abc import Callable, Iterable
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Any
 
 import gymnasium
 import numpy as np
 
 from dualac.envs.protocol import Success
-from dualac.errors import BrokenEpisodeError
+from dualac.errors import BrokenEpisodeError, DualacError
+from dualac.training.guarded import Guarded
+from dualac.training.machine import borrowed
 
 DECIDED_BY: dict[Success, str] = {"any": "success", "last": "success_last"}  # the rule, and the column that it reads
 
 Act = Callable[[np.ndarray], np.ndarray]
 Broken = Callable[[int, BrokenEpisodeError], None]
+Played = tuple[dict[str, Any], BrokenEpisodeError | None]
+LONG = 5.0  # seconds of an evaluation from which on it pays to have others help: they take about two to be there
 
 
-def evaluate(env: gymnasium.Env, act: Act, seeds: Iterable[int], broken: Broken = lambda seed, error: None) -> list[dict[str, Any]]:
+def evaluate(players: Sequence[gymnasium.Env], act: Act, seeds: Iterable[int], broken: Broken = lambda seed, error: None) -> list[dict[str, Any]]:
     """A row an episode: its seed, return, length, and success at any step and at the last one where the task defines success.
 
-    `broken` is told of each episode that breaks.
+    Several environments play at once; an episode is a function of its seed, so the rows do not depend on how many. `broken` is told of each
+    episode that breaks.
     """
-    rows = []
-    for index, seed in enumerate(seeds):
-        row, error = play(env, act, seed)
-        rows.append({"episode": index, "seed": seed, **row})
+    seeds = list(seeds)
+    if len(players) == 1:
+        played = [play(players[0], act, seed) for seed in seeds]
+    else:
+        idle: SimpleQueue[gymnasium.Env] = SimpleQueue()
+        for env in players:
+            idle.put(env)
+
+        def next_player(seed: int) -> Played:
+            env = idle.get()
+            try:
+                return play(env, act, seed)
+            finally:
+                idle.put(env)
+
+        with ThreadPoolExecutor(len(players)) as threads:
+            played = list(threads.map(next_player, seeds))
+    for seed, (_, error) in zip(seeds, played, strict=True):
         if error:
             broken(seed, error)
-    return rows
+    return [{"episode": index, "seed": seed, **row} for index, (seed, (row, _)) in enumerate(zip(seeds, played, strict=True))]
 
 
-def play(env: gymnasium.Env, act: Act, seed: int, each_step: Callable[[], None] = lambda: None) -> tuple[dict[str, Any], BrokenEpisodeError | None]:
+class Stage:
+    """Where a run is evaluated: in an environment of its own, and, where that takes long and other cores are idle, in further ones on those."""
+
+    def __init__(self, env: Guarded) -> None:
+        self.env = env
+        self._beside: list[Guarded] = []
+        self._alone = 0.0  # seconds that an evaluation takes without help
+
+    def evaluate(self, act: Act, seeds: list[int], broken: Broken) -> list[dict[str, Any]]:
+        with borrowed(len(seeds) - 1 if self._alone > LONG else 0) as cores:
+            players = [self.env, *self._on(cores)]
+            began = time.monotonic()
+            rows = evaluate(players, act, seeds, broken)
+        self._alone = (time.monotonic() - began) * len(players)
+        return rows
+
+    def close(self) -> None:
+        for env in (self.env, *self._beside):
+            env.close()
+
+    def _on(self, cores: list[int]) -> list[Guarded]:
+        """An environment in a process of its own on each of these cores; where one cannot be had, those that could."""
+        with contextlib.suppress(DualacError):
+            while len(self._beside) < len(cores):
+                self._beside.append(self.env.elsewhere())
+        ready = self._beside[: len(cores)]
+        for env, core in zip(ready, cores, strict=False):
+            env.move_to(core)
+        return ready
+
+
+def play(env: gymnasium.Env, act: Act, seed: int, each_step: Callable[[], None] = lambda: None) -> Played:
     """One episode. Where the environment breaks it ends, the row says so, and the error is handed over. Give it a `Guarded` environment."""
     total, length, success = 0.0, 0, []
     broken: BrokenEpisodeError | None = None

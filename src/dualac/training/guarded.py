@@ -8,10 +8,12 @@ import numpy as np
 
 from dualac import envs
 from dualac.envs import Protocol
+from dualac.envs.isolated import Isolated
 from dualac.errors import BrokenEpisodeError, DataError, DualacError, LostEnvironmentError
 from dualac.training.replay import to_float32
 
 FOREIGN = (Exception, SystemExit)  # whatever an environment may raise; not a user's Ctrl-C
+PATIENCE = 60.0  # seconds for an answer of an isolated environment, unless a user chose
 NOT_FINITE = "gave NaN or infinity"
 
 
@@ -25,8 +27,10 @@ class Guarded(gymnasium.Wrapper):
 
     def __init__(self, task: str, protocol: Protocol, *, isolated: float | None = None, render: bool = False) -> None:
         self._make = lambda: envs.make(task, protocol=protocol, render=render, isolated=isolated)
+        self.elsewhere = lambda: Guarded(task, protocol, isolated=isolated or PATIENCE)
         super().__init__(self._make())
         self._lost = False
+        self.core: int | None = None
         self._proven = False  # whether it ever observed what it declares
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
@@ -57,6 +61,12 @@ class Guarded(gymnasium.Wrapper):
         with contextlib.suppress(*FOREIGN):
             self.env.close()
 
+    def move_to(self, core: int) -> None:
+        """Play on this core from now on; only an isolated environment has a process that can move."""
+        self.core = core
+        if isinstance(self.env, Isolated) and not self._lost:
+            self.env.move_to(core)
+
     def _judged(self, error: BaseException) -> DualacError:
         """What is to be raised instead; the environment is given up where its state is not to be trusted."""
         if isinstance(error, DualacError) and not isinstance(error, LostEnvironmentError):
@@ -79,3 +89,5 @@ class Guarded(gymnasium.Wrapper):
             env.close()
             raise LostEnvironmentError("has other spaces since it was made anew")
         self.env, self._lost = env, False
+        if self.core is not None:
+            self.move_to(self.core)

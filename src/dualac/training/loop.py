@@ -18,7 +18,7 @@ from dualac.errors import DataError, DualacError, RunFailedError, TryAgainError,
 from dualac.spelling import difference
 from dualac.training import machine
 from dualac.training.checkpoint import Snapshot
-from dualac.training.evaluate import evaluate, summary
+from dualac.training.evaluate import summary
 from dualac.training.learner import Learner
 from dualac.training.lock import owned
 from dualac.training.member import Member
@@ -159,7 +159,7 @@ class Session:
     def _evaluate_at(self, step: int) -> None:
         for i, member in enumerate(self.members):
             broken = functools.partial(member.count_bad_evaluation, step)
-            rows = evaluate(member.eval_env, self.learner.exploit(i), member.eval_seeds(step), broken)
+            rows = member.stage.evaluate(self.learner.exploit(i), member.eval_seeds(step), broken)
             means = summary(rows, member.run.protocol.success)
             member.log.evaluation([{"step": step, **row} for row in rows], means, step)
             self._shown[i] |= means

@@ -8,6 +8,7 @@ import numpy as np
 
 from dualac.errors import BrokenEpisodeError, RunFailedError
 from dualac.training.checkpoint import Arrays, Checkpoints, Facts, Snapshot
+from dualac.training.evaluate import Stage
 from dualac.training.guarded import Guarded
 from dualac.training.log import Log
 from dualac.training.machine import require_memory
@@ -39,6 +40,7 @@ class Member:
         self.run: Run = load(path)
         self.env = Guarded(self.run.task, self.run.protocol, isolated=isolated)
         self.eval_env = Guarded(self.run.task, self.run.protocol, isolated=isolated)
+        self.stage = Stage(self.eval_env)
         self.spec = Spec(self.env.observation_space.shape[0], self.env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
         capacity = min(self.run.capacity, self.run.steps)
         replays = f"the replay of {together} seeds" if together > 1 else "a replay"
@@ -201,4 +203,4 @@ class Member:
     def close(self) -> None:
         self.log.close()
         self.env.close()
-        self.eval_env.close()
+        self.stage.close()
