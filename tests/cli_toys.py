@@ -106,13 +106,13 @@ class Diverging(Point):
 
 
 class Raising(Point):
-    """Raises after a while, as foreign code does."""
+    """Raises after a while, and from then on always, as foreign code does."""
 
     steps = 0
 
     def step(self, action: Any) -> Any:
-        self.steps += 1
-        if self.steps > 15:
+        Raising.steps += 1
+        if Raising.steps > 15:
             raise ZeroDivisionError("the toy fell apart\non two lines")
         return super().step(action)
 
@@ -127,6 +127,28 @@ class Dying(Point):
         if Dying.steps > 35:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().step(action)
+
+
+class Exiting(Point):
+    """Ends its process, once; the file $TOY_ONCE remembers it."""
+
+    steps = 0
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        once = Path(os.environ["TOY_ONCE"])
+        if self.steps > 35 and not once.exists():
+            once.touch()
+            os._exit(7)
+        return super().step(action)
+
+
+class Settling(Point):
+    """Declares other actions when it is reset than when it was made."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self.action_space = spaces.Box(-2.0, 2.0, (2,), np.float32)
+        return super().reset(seed=seed)
 
 
 class Chatty(Point):
@@ -166,7 +188,8 @@ class Wide(Point):
 
 
 TOYS = (
-    Point, Interrupting, Broken, BrokenOnce, BrokenReset, Diverging, Raising, Dying, Chatty, Blind, Discrete, Unbounded, Degenerate, Pixels, Wide,
+    Point, Interrupting, Broken, BrokenOnce, BrokenReset, Diverging, Raising, Dying, Exiting, Chatty, Blind, Discrete, Unbounded, Degenerate, Pixels,
+    Wide, Settling,
 )  # fmt: skip
 for toy in TOYS:
     gymnasium.registry.pop(f"{toy.__name__}-v0", None)

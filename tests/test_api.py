@@ -1,5 +1,6 @@
 """The library as Python sees it."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -58,6 +59,11 @@ def test_training_a_second_time_does_nothing_a_second_time(finished, monkeypatch
 def test_training_another_run_in_the_same_place_is_refused_with_the_difference(finished):
     with pytest.raises(DataError, match="batch_size: 8 there, 9 here"):
         dualac.train(tiny("dac"), toys.task("Drift"), name="tiny", out=finished.path.parents[3], **(SMALL | {"batch_size": 9}))
+
+
+def test_a_run_says_what_its_observations_and_actions_were(finished):
+    described = json.loads((finished.path / "task.json").read_text())
+    assert described == {"task": toys.task("Drift"), "observation": [["", 0, 3]], "action": {"low": [-1.0, -1.0], "high": [1.0, 1.0]}, "cap": 0}
 
 
 def test_a_policy_acts_on_one_observation_and_on_many(finished):
@@ -133,6 +139,12 @@ def test_an_unknown_algorithm_is_answered_with_the_nearest(tmp_path):
 def test_an_unknown_task_is_refused_before_anything_is_written(tmp_path):
     with pytest.raises(UsageError, match="cartpole-swingup"):
         dualac.train("dac", "dmc/cartpole-swingpu", out=tmp_path, **SMALL)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_protocol_that_contradicts_the_suite_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(UsageError, match="a time limit of 300 contradicts the metaworld cap of 200"):
+        dualac.train("dac", "metaworld/push", out=tmp_path, protocol=dualac.envs.Protocol(time_limit=300), **SMALL)
     assert not list(tmp_path.iterdir())
 
 

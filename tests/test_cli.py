@@ -168,6 +168,12 @@ def test_words_that_name_nothing_are_told_with_the_nearest_names(prepared: Answe
         ("--protocol.time-limit -1", "time limit -1"),
         ("--threads 0", "--threads must be between 1 and"),
         ("--threads 9999", "--threads must be between 1 and"),
+        ("--env-timeout 5", "--env-timeout needs --isolate-env"),
+        ("--isolate-env --env-timeout 0", "--env-timeout must be between 0.1 and 86400 seconds, not 0"),
+        ("--isolate-env --env-timeout -3", "--env-timeout must be between 0.1 and 86400 seconds, not -3"),
+        ("--isolate-env --env-timeout nan", "--env-timeout must be between 0.1 and 86400 seconds, not nan"),
+        ("--isolate-env --env-timeout inf", "--env-timeout must be between 0.1 and 86400 seconds, not inf"),
+        ("--isolate-env --env-timeout soon", "--env-timeout: invalid float value: 'soon'"),
         ("--seed -1", "--seed must be between 0 and"),
         ("--seed 1 --seeds 2", "--seeds: not allowed with argument --seed"),
         ("--seeds 0", "--seeds 0: give a number of seeds (2), a range (3-5) or a list"),
@@ -366,9 +372,12 @@ def test_resuming_a_finished_run_does_nothing_and_says_so(here: Answer, mine: Pa
     assert contents(mine) == before
 
 
-@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), pytest.param("SIGTERM", 143, marks=pytest.mark.kill)])
-def test_a_signal_checkpoints_and_prints_the_command_that_resumes_to_the_same_end(tmp_path: Path, name: str, code: int):
-    env = {"TOY_SIGNAL": name, "TOY_STEPS": "45", "TOY_ONCE": str(tmp_path / "once")}
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), pytest.param("SIGINT", 130, marks=pytest.mark.kill)])
+def test_a_signal_checkpoints_and_prints_the_command_that_resumes_to_the_same_end(
+    here: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int
+):
+    """A terminal's Ctrl-C is typed at the end of this file."""
+    env = {"TOY_SIGNAL": name, "TOY_STEPS": "55", "TOY_ONCE": str(tmp_path / "once")}  # 10 of the self-test, 20 of evaluations, 25 of training
     path = run_path(tmp_path / "stopped", "Interrupting")
     stopped = dualac("train", "dac", "cli_toys:Interrupting-v0", "--out", tmp_path / "stopped", *SHORT, **env)
     assert_refused(told(stopped), code, "stopped at step 25, checkpoint written; continue with: dualac resume", str(path))
@@ -376,8 +385,10 @@ def test_a_signal_checkpoints_and_prints_the_command_that_resumes_to_the_same_en
     assert not (path / "DONE").exists()
 
     command = stopped.stderr.partition("continue with: dualac ")[2].split()
-    resumed = dualac(*command, **env)
-    assert (resumed.returncode, resumed.stderr) == (0, "")
+    for variable, value in env.items():
+        monkeypatch.setenv(variable, value)
+    resumed, _, err = here(*command)
+    assert (resumed, err) == (0, "")
     assert (path / "DONE").exists()
     assert [event["event"] for event in rows(path / "events.jsonl")] == ["started", "first_checkpoint", "resumed", "done"]
     assert [row["step"] for row in rows(path / "eval.jsonl")] == [0, 20, 40]
@@ -385,7 +396,7 @@ def test_a_signal_checkpoints_and_prints_the_command_that_resumes_to_the_same_en
 
 @pytest.mark.kill
 def test_a_pack_is_stopped_and_resumed_as_one(tmp_path: Path):
-    env = {"TOY_SIGNAL": "SIGINT", "TOY_STEPS": "80", "TOY_ONCE": str(tmp_path / "once")}
+    env = {"TOY_SIGNAL": "SIGINT", "TOY_STEPS": "100", "TOY_ONCE": str(tmp_path / "once")}
     pack = [run_path(tmp_path, "Interrupting", seed) for seed in (0, 1)]
     stopped = dualac("train", "dac", "cli_toys:Interrupting-v0", "--out", tmp_path, "--seeds", "2", "--pack", *SHORT, **env)
     assert "one packed program" in stopped.stdout
@@ -410,10 +421,10 @@ def test_quiet_prints_no_progress(here: Answer, mine: Path, tmp_path: Path):
     assert json.loads((mine / "DONE").read_text())["step"] == 50
 
 
-@pytest.mark.parametrize("toy", ["Broken", "BrokenReset"])
+@pytest.mark.parametrize("toy", ["BrokenReset", pytest.param("Broken", marks=pytest.mark.kill)])
 def test_an_environment_of_nans_fails_the_run_beyond_a_limit(here: Answer, tmp_path: Path, toy: str):
     path = run_path(tmp_path, toy)
-    assert_refused(here("train", "dac", f"cli_toys:{toy}-v0", "--out", tmp_path, *SHORT), 65, "environment broken", "NaN or infinity 11 times")
+    assert_refused(here("train", "dac", f"cli_toys:{toy}-v0", "--out", tmp_path, *SHORT), 65, "environment broken", "11 times", "NaN or infinity")
     assert "environment broken" in json.loads((path / "FAILED").read_text())["reason"]
     assert not (path / "DONE").exists()
 
@@ -426,6 +437,7 @@ def test_a_loss_that_is_no_longer_finite_stops_the_run_and_keeps_the_last_checkp
     assert_refused(here("resume", path), 65, "failed at step", "diverged", "it would again", "FAILED")
 
 
+@pytest.mark.kill
 def test_one_bad_transition_is_counted_not_stored_and_forgiven(here: Answer, tmp_path: Path):
     path = run_path(tmp_path, "BrokenOnce")
     code, _, err = here("train", "dac", "cli_toys:BrokenOnce-v0", "--out", tmp_path, *SHORT, "--quiet")
@@ -435,17 +447,47 @@ def test_one_bad_transition_is_counted_not_stored_and_forgiven(here: Answer, tmp
     assert [event["step"] for event in rows(path / "events.jsonl") if event["event"] == "bad_transition"] == [7]
 
 
-def test_an_environment_that_raises_is_one_line_and_a_traceback_on_disk(here: Answer, tmp_path: Path):
+def test_an_environment_that_keeps_raising_is_one_line_and_a_traceback_on_disk(here: Answer, tmp_path: Path):
     path = run_path(tmp_path, "Raising")
     answer = here("train", "dac", "cli_toys:Raising-v0", "--out", tmp_path, *SHORT, "--quiet")
-    assert_refused(answer, 70, "ZeroDivisionError: the toy fell apart on two lines", str(path))
+    assert_refused(answer, 65, "environment broken", "11 times", "ZeroDivisionError: the toy fell apart on two lines")
     assert "the toy fell apart" in (path / "traceback.txt").read_text()
+    assert_refused(here("resume", path, "--env-timeout", "5"), 64, "--env-timeout needs --isolate-env")
 
 
 @pytest.mark.kill
+def test_spaces_that_change_in_a_reset_are_one_line(here: Answer, tmp_path: Path):
+    said = "acts in Box(-2.0, 2.0, (2,), float32) after reset and declared Box(-1.0, 1.0, (2,), float32) when it was made: set its spaces in __init__"
+    assert_refused(here("train", "dac", "cli_toys:Settling-v0", "--out", tmp_path, *SHORT), 65, said)
+
+
 def test_a_process_that_dies_is_told_with_the_command_that_goes_on(here: Answer, tmp_path: Path):
     answer = here("train", "dac", "cli_toys:Dying-v0", "--out", tmp_path, *SHORT, "--quiet")
     assert_refused(answer, 137, "SIGKILL", f"dualac resume {run_path(tmp_path, 'Dying')}")
+
+
+@pytest.mark.kill
+def test_a_process_that_its_environment_ends_is_told_and_goes_on_from_its_last_checkpoint(
+    here: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TOY_ONCE", str(tmp_path / "once"))
+    path = run_path(tmp_path, "Exiting")
+    answer = here("train", "dac", "cli_toys:Exiting-v0", "--out", tmp_path, *SHORT, "--quiet")
+    assert_refused(answer, 7, "ended with code 7", str(path / "worker.log"), f"dualac resume {path} continues from its last checkpoint")
+    assert [folder.name for folder in (path / "checkpoints").iterdir()] == ["20"]
+    assert here("resume", path, "--quiet")[0] == 0
+    assert json.loads((path / "DONE").read_text())["step"] == 40
+
+
+@pytest.mark.kill
+def test_an_isolated_environment_that_ends_its_process_costs_an_episode(here: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TOY_ONCE", str(tmp_path / "once"))
+    path = run_path(tmp_path, "Exiting")
+    code, said, err = here("train", "dac", "cli_toys:Exiting-v0", "--out", tmp_path, *SHORT, "--isolate-env", "--env-timeout", "50")
+    assert (code, err) == (0, "")
+    assert "random policy" in said
+    bad = [event["reason"] for event in rows(path / "events.jsonl") if event["event"].startswith("bad_")]
+    assert bad == ["ended its process with code 7"]
 
 
 def test_what_a_simulator_prints_goes_to_the_log_and_does_not_garble_the_progress(here: Answer, tmp_path: Path):

@@ -1,10 +1,13 @@
 """Tasks and protocols as a user of the shell meets them."""
 
 import json
+import logging
+from pathlib import Path
 
 import pytest
 
 from dualac import cli, doctor, envs
+from dualac.envs import suites
 from dualac.errors import DataError, UsageError
 
 
@@ -64,6 +67,77 @@ def test_an_examination_of_tasks_tells_of_each_and_fails_with_one(monkeypatch, c
     monkeypatch.setattr(doctor, "step_task", fails)
     assert cli.run(["doctor", "--tasks"]) != 0
     assert "no licence" in capsys.readouterr().out
+
+
+@pytest.fixture
+def refused(tmp_path, monkeypatch, capsys):
+    """The exit code and the one line of a training that was refused before it wrote anything."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "envs"))
+
+    def answer(*words):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["train", "dac", *words, "--out", str(tmp_path / "out")])
+        err = capsys.readouterr().err
+        assert err.startswith("dualac: ") and err.count("\n") == 1
+        assert not (tmp_path / "out").exists()
+        return ended.value.code, err
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("atari/pong", "no suite 'atari' in task 'atari/pong': the suites are dmc, metaworld, myosuite and gym"),
+        ("metaword/push", "no suite 'metaword'"),
+        ("metaworld/hamer", "no task 'metaworld/hamer'; did you mean metaworld/hammer"),
+        ("myo-reech-hard", "did you mean myosuite/reach-hard"),
+        ("toys:toys/Tooy-v0", "module toys registers no task 'toys/Tooy-v0'; did you mean gym/toys/Toy-v0"),
+        ("metaworld/push --protocol.time-limit 300", "a time limit of 300 contradicts the metaworld cap of 200: a time limit only shortens"),
+        ("myosuite/reach-easy --protocol.time-limit 101", "contradicts the myosuite cap of 100"),
+        ("dmc/cheetah-run --protocol.time-limit 5 --protocol.action-repeat 8", "an action repeat of 8 is longer than a whole episode"),
+        ("metaworld/push --protocol.metaworld-cap 501", "metaworld cap 501: give a number of steps, 1 to 500"),
+        ("metaworld/push --protocol.success most", "'most' is not one of any, last"),
+        ("toys:toys/Seedless-v0", "its reset takes no seed; port it to Gymnasium's API"),
+    ],
+)
+def test_a_task_or_a_protocol_that_makes_no_sense_is_one_line(words, told, refused):
+    code, line = refused(*words.split())
+    assert (code, told in line) == (64, True), line
+
+
+def test_a_version_that_was_not_tested_is_one_line_on_the_terminal_and_no_refusal(tmp_path, monkeypatch, capsys):
+    real = suites.version
+    monkeypatch.setattr(suites, "version", lambda package: "1.0.99" if package == "dm_control" else real(package))
+    monkeypatch.setattr(cli, "carry_out", lambda packs, asked: 0)
+    monkeypatch.setattr(logging.root, "handlers", [])  # as outside pytest
+    suites.compare.cache_clear()
+    for seed in "01":
+        assert cli.run(["train", "dac", "dmc/cartpole-swingup", "--out", str(tmp_path), "--steps", "20k", "--seed", seed]) == 0
+    suites.compare.cache_clear()
+    told = "dm_control 1.0.99 is installed, but tasks were tested with 1.0.49 up to, not including, 1.0.50: episodes may differ\n"
+    assert capsys.readouterr().err == told
+
+
+def test_an_examination_of_one_task_ends_with_a_verdict(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "envs"))
+    shown = lines(capsys, "doctor", "--task", "gym/Pendulum-v1")
+    assert shown[0] == "gym/Pendulum-v1"
+    assert shown[1] == "made       ok       3 observations, 1 action in [-2, 2]; 200 steps an episode at most"
+    assert shown[-1] == "training   works; 2 notes"
+    assert cli.run(["doctor", "--task", "toys:toys/Settling-v0"]) == 65
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[-2].startswith(
+        "played     wrong    reset(): gym/toys:toys/Settling-v0 observes Box(-inf, inf, (3,), float64) after reset and declared"
+    )
+    assert shown[-1].startswith("training   would not work: 1 wrong")
+
+
+def test_an_examination_is_of_one_task_or_of_all_and_has_the_time_limit_of_one(capsys):
+    for words, told in ((["--tasks", "--task", "x"], "not allowed"), (["--protocol.time-limit", "5"], "name one"), (["--task", "dmc/x"], "no task")):
+        with pytest.raises(UsageError, match=told):
+            cli.run(["doctor", *words])
+    assert "after 7 steps" in " ".join(lines(capsys, "doctor", "--task", "gym/Pendulum-v1", "--protocol.time-limit", "7"))
 
 
 @pytest.mark.suite

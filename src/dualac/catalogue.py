@@ -1,4 +1,4 @@
-"""What there is, as a reader wants to see it: the table of algorithms, and how two of its rows differ."""
+"""What there is, as a reader wants to see it: the table of algorithms, how two of its rows differ, the tasks."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -7,10 +7,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from dualac import envs
 from dualac.agents.actor_critic import Algorithm
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.duals import Learnt
 from dualac.agents.risk import Bandit, DualDescent
+from dualac.envs import Protocol
 from dualac.spelling import changes, to_python
 
 SYMBOLS = {"temperature": "alpha", "optimism": "beta_o", "kl_weight": "tau"}
@@ -69,3 +71,16 @@ def show_difference(console: Console, names: tuple[str, str], rows: tuple[Algori
 def show_algorithm(console: Console, name: str, row: Algorithm) -> None:
     """One row, fully spelt out, as one would write it."""
     console.print(f"{name} = {to_python(row)}", soft_wrap=True)
+
+
+def show_tasks(protocol: Protocol | None) -> None:
+    """A task a line; with a protocol also what is known of each without building it. Lines, not a table: they are made to be searched."""
+    if protocol is None:
+        print("\n".join(envs.all_tasks()))
+        return
+    form = "{:<44}{:>5}{:>9}{:>7}  {:<8} {}"
+    print(form.format("task", "obs", "actions", "cap", "score", "sets"))
+    for task in envs.all_tasks():
+        sizes, cap, score, sets = envs.about(task, protocol)
+        print(form.format(task, *(sizes or ("-", "-")), cap or "own", score, " ".join(sets)).rstrip())
+    print("protocol: " + ", ".join(f"{field.name} {getattr(protocol, field.name)}" for field in dataclasses.fields(protocol)))

@@ -130,8 +130,8 @@ def train(words: list[str]) -> int:
         raise UsageError("--out needs a directory of its own, such as runs/default")
     for run in runs:
         require_same(run, asked.out)
-    announce(runs, asked.threads)
-    paths = [prepare(run, asked.out) for run in runs]
+    described = announce(runs, asked.threads, isolation(asked))
+    paths = [prepare(run, asked.out, described) for run in runs]
     return carry_out([paths] if together else [[path] for path in paths], asked)
 
 
@@ -156,10 +156,10 @@ def resume(words: list[str]) -> int:
 
 def evaluate(words: list[str]) -> int:
     """play a trained policy and score it: dualac evaluate RUN"""
-    from dualac import envs
     from dualac.conclusion import random_rows
     from dualac.training.evaluate import DECIDED_BY, summary
     from dualac.training.evaluate import evaluate as play_all
+    from dualac.training.guarded import Guarded
     from dualac.training.member import BASELINE, episode_seed
     from dualac.training.policy import load_policy
 
@@ -173,9 +173,9 @@ def evaluate(words: list[str]) -> int:
     if not 1 <= asked.episodes <= 100_000 or asked.seed < 0:
         raise UsageError(f"--episodes must be at least 1 and --seed at least 0, not {asked.episodes} and {asked.seed}")
     policy = load_policy(asked.path, asked.step)
-    env = envs.make(policy.run.task, protocol=policy.run.protocol)
+    env = Guarded(policy.run.task, policy.run.protocol)
     seeds = [episode_seed(asked.seed, BASELINE, episode) for episode in range(asked.episodes)]
-    rows = play_all(env, policy, seeds)
+    rows = play_all([env], policy, seeds)
     random = random_rows(env, seeds)
     if asked.json:
         print(
@@ -220,54 +220,50 @@ def play(words: list[str]) -> int:
 
 
 def show_list(words: list[str]) -> int:
-    """show what there is: dualac list algorithms | tasks"""
+    """show what there is: dualac list algorithms [NAME [--diff OTHER]] | tasks"""
     from dualac import envs
+    from dualac.api import find_algorithm
+    from dualac.catalogue import show_algorithm, show_algorithms, show_difference, show_tasks
 
     parser = Parser(prog="dualac list")
     parser.add_argument("what", choices=("algorithms", "tasks"))
+    parser.add_argument("name", nargs="?", help="one algorithm, fully spelt out")
+    parser.add_argument("--diff", metavar="OTHER", help="how NAME differs from this algorithm")
     parser.add_argument("--verbose", action="store_true", help="tasks with their sizes, caps, scores and sets, and the protocol they are played by")
     parser.add_argument("--protocol", metavar="NAME", help="the protocol that --verbose shows (paper)", default="paper")
     asked = parser.parse(words)
+    if (asked.what == "tasks" and (asked.name or asked.diff)) or (asked.diff and not asked.name):
+        raise UsageError("a name and --diff belong to algorithms: dualac list algorithms dac --diff sac")
     if asked.what == "tasks":
-        list_tasks(envs.find_protocol(asked.protocol) if asked.verbose else None)
+        show_tasks(envs.find_protocol(asked.protocol) if asked.verbose else None)
         print(envs.NOT_LISTED, file=sys.stderr)
-        return 0
-    from dualac.agents.algorithms import ALGORITHMS
-
-    table = Table(box=None, pad_edge=False)
-    for title in ("", "pessimism", "policy", "explorer", "critic"):
-        table.add_column(title)
-    for name, row in ALGORITHMS.items():
-        table.add_row(name, *(spelling.to_python(part) for part in (row.pessimism, row.policy, row.explorer, row.critic)))
-    console.print(table)
+    elif asked.diff:
+        show_difference(console, (asked.name, asked.diff), (find_algorithm(asked.name), find_algorithm(asked.diff)))
+    elif asked.name:
+        show_algorithm(console, asked.name, find_algorithm(asked.name))
+    else:
+        show_algorithms(console)
     return 0
 
 
 def doctor(words: list[str]) -> int:
-    """tell whether training works on this machine, and what is missing; --tasks: whether every task of the paper does"""
-    from dualac.doctor import examine, examine_tasks
+    """tell whether training works on this machine, and what is missing; --tasks: on every task of the paper; --task ID: on one, your own say"""
+    from dualac.doctor import examine, examine_task, examine_tasks
 
-    parser = Parser(prog="dualac doctor")
-    parser.add_argument("--tasks", action="store_true", help="load and step every task of the paper instead")
-    return examine_tasks(console) if parser.parse(words).tasks else examine(console)
+    parser = Parser(prog="dualac doctor", allow_abbrev=False)
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--tasks", action="store_true", help="load and step every task of the paper instead")
+    instead.add_argument("--task", metavar="ID", help="play this task, such as your own my_env:Reach-v0, and tell what is wrong with it")
+    parser.add_argument("--protocol.time-limit", dest="limit", metavar="N", type=int, help="play --task with this cap, as train would")
+    asked = parser.parse(words)
+    if asked.task is not None:
+        return examine_task(console, asked.task, asked.limit or 0)
+    if asked.limit is not None:
+        raise UsageError("--protocol.time-limit is the time limit of a --task: name one")
+    return examine_tasks(console) if asked.tasks else examine(console)
 
 
 COMMANDS = {"train": train, "resume": resume, "evaluate": evaluate, "play": play, "list": show_list, "doctor": doctor}
-
-
-def list_tasks(protocol: Any) -> None:
-    """A task a line; with a protocol also what is known of each without building it. Lines, not a table: they are made to be searched."""
-    from dualac import envs
-
-    if protocol is None:
-        print("\n".join(envs.all_tasks()))
-        return
-    form = "{:<44}{:>5}{:>9}{:>7}  {:<8} {}"
-    print(form.format("task", "obs", "actions", "cap", "score", "sets"))
-    for task in envs.all_tasks():
-        sizes, cap, score, sets = envs.about(task, protocol)
-        print(form.format(task, *(sizes or ("-", "-")), cap or "own", score, " ".join(sets)).rstrip())
-    print("protocol: " + ", ".join(f"{field.name} {getattr(protocol, field.name)}" for field in dataclasses.fields(protocol)))
 
 
 def known_algorithms() -> list[str]:
@@ -279,7 +275,21 @@ def known_algorithms() -> list[str]:
 def add_launch_options(parser: Parser) -> None:
     parser.add_argument("--tensorboard", action="store_true", help="write TensorBoard files beside the rows")
     parser.add_argument("--allow-inexact", action="store_true", help="resume although the bits will differ: other versions, other cores")
+    parser.add_argument("--isolate-env", action="store_true", help="the environment in a process of its own, which may hang or crash")
+    parser.add_argument("--env-timeout", type=float, metavar="SECONDS", help="for an isolated environment's answer (60)", default=argparse.SUPPRESS)
     parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def isolation(asked: argparse.Namespace) -> float | None:
+    """The seconds that an isolated environment has for an answer, if it is to be isolated."""
+    given = getattr(asked, "env_timeout", None)
+    if given is not None and not asked.isolate_env:
+        raise UsageError("--env-timeout needs --isolate-env: only an environment in a process of its own can be given up")
+    if given is not None and not 0.1 <= given <= 86_400:
+        raise UsageError(f"--env-timeout must be between 0.1 and 86400 seconds, not {given:g}")
+    from dualac.training.guarded import PATIENCE
+
+    return (given or PATIENCE) if asked.isolate_env else None
 
 
 def options_of(parser: Parser, thing: Any, title: str, left_out: tuple[str, ...], prefix: str = "") -> list[spelling.Option]:
@@ -323,8 +333,8 @@ def accelerated() -> bool:
     return accelerator_installed()
 
 
-def announce(runs: list[Any], threads: int) -> None:
-    """Say what will be done, having made sure that it can be: the task loads, the replays of all seeds that run at once fit."""
+def announce(runs: list[Any], threads: int, isolated: float | None) -> dict[str, Any]:
+    """Say what will be done, having made sure that it can be: the task loads, the replays of all seeds that run at once fit. Describes the task."""
     from dualac import envs
     from dualac.training.machine import require_memory, usable_cores
     from dualac.training.replay import replay_bytes
@@ -334,7 +344,7 @@ def announce(runs: list[Any], threads: int) -> None:
     if not 1 <= threads <= cores:
         raise UsageError(f"--threads must be between 1 and {cores}, the cores this process may use, not {threads}")
     run = runs[0]
-    env = envs.make(run.task, protocol=run.protocol)
+    env = envs.make(run.task, protocol=run.protocol, isolated=isolated)
     spec = Spec(env.observation_space.shape[0], env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
     env.close()
     at_once = len(runs) if run.pack else min(len(runs), cores // threads)
@@ -347,6 +357,7 @@ def announce(runs: list[Any], threads: int) -> None:
         f"seed {seeds} ({how}); replay {each / 1e6:.0f} MB a seed",
         soft_wrap=True,
     )
+    return env.describe()
 
 
 def carry_out(packs: list[list[Path]], asked: argparse.Namespace) -> int:
@@ -356,6 +367,7 @@ def carry_out(packs: list[list[Path]], asked: argparse.Namespace) -> int:
     from dualac.training.launch import Flags, launch
     from dualac.training.run import is_done, require_resumable
 
+    isolated = isolation(asked)
     left = [pack for pack in packs if not all(is_done(path) for path in pack)]
     for path in (path for pack in left for path in pack):
         require_resumable(path)
@@ -363,11 +375,11 @@ def carry_out(packs: list[list[Path]], asked: argparse.Namespace) -> int:
         console.print("already done; dualac train with a larger --steps goes on from there")
     threads = getattr(asked, "threads", None)
     with Display(console, quiet=asked.quiet) as display:
-        errors = launch([work_of(pack, threads) for pack in left], display, Flags(asked.allow_inexact, asked.tensorboard))
+        errors = launch([work_of(pack, threads) for pack in left], display, Flags(asked.allow_inexact, asked.tensorboard, isolated))
     for error in errors:
         print(f"dualac: {one_line(str(error))}", file=sys.stderr)
     if not errors:
-        conclude([path for pack in packs for path in pack], console)
+        conclude([path for pack in packs for path in pack], console, isolated)
     return max((error.code for error in errors), default=0)
 
 

@@ -7,26 +7,26 @@ import gymnasium
 import numpy as np
 from rich.console import Console
 
-from dualac import envs
 from dualac.analysis.figures import learning_curve
 from dualac.analysis.runs import evaluation_curve
 from dualac.training.evaluate import evaluate
+from dualac.training.guarded import Guarded
 from dualac.training.member import BASELINE, episode_seed
 from dualac.training.run import load
 
 
-def conclude(paths: list[Path], console: Console) -> None:
+def conclude(paths: list[Path], console: Console, isolated: float | None = None) -> None:
     """The learned policies' scores beside a random one's, and where to look; a task and an algorithm at a time."""
     groups: dict[Path, list[Path]] = {}
     for path in paths:
         groups.setdefault(path.parent, []).append(path)
     for home, runs in groups.items():
-        _conclude_group(home, runs, console)
+        _conclude_group(home, runs, console, isolated)
 
 
-def _conclude_group(home: Path, runs: list[Path], console: Console) -> None:
+def _conclude_group(home: Path, runs: list[Path], console: Console, isolated: float | None) -> None:
     first = load(runs[0])
-    env = envs.make(first.task, protocol=first.protocol)
+    env = Guarded(first.task, first.protocol, isolated=isolated)
     random = random_rows(env, [episode_seed(0, BASELINE, episode) for episode in range(first.eval_episodes)])
     baseline = sum(row["return"] for row in random) / len(random)
     env.close()
@@ -41,4 +41,4 @@ def _conclude_group(home: Path, runs: list[Path], console: Console) -> None:
 def random_rows(env: gymnasium.Env, seeds: list[int]) -> list[dict[str, Any]]:
     """Episodes of uniformly random actions, a function of their seeds."""
     draw = np.random.default_rng(seeds)
-    return evaluate(env, lambda obs: draw.uniform(-1.0, 1.0, env.action_space.shape).astype(np.float32), seeds)
+    return evaluate([env], lambda obs: draw.uniform(-1.0, 1.0, env.action_space.shape).astype(np.float32), seeds)

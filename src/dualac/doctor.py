@@ -70,6 +70,22 @@ def examine_tasks(console: Console) -> int:
     return DualacError.code if broken else 0
 
 
+def examine_task(console: Console, task: str, time_limit: int = 0) -> int:
+    """Play a task, a user's own above all, and tell what is wrong with it; 0 only if training on it would work."""
+    from dualac.envs.checkup import checkup
+
+    console.print(envs.canonical(task), soft_wrap=True)
+    counts = {"wrong": 0, "warning": 0, "note": 0}
+    for verdict, about, text in checkup(task, envs.Protocol(time_limit=time_limit)):
+        console.print(f"{about:<11}{verdict:<9}{text}", markup=False, highlight=False, soft_wrap=True)
+        if verdict in counts:
+            counts[verdict] += 1
+    besides = ", ".join(f"{count} {kind}{'s' * (count > 1)}" for kind, count in counts.items() if count and kind != "wrong")
+    answer = f"would not work: {counts['wrong']} wrong" if counts["wrong"] else "works"
+    console.print(f"training   {answer}{f'; {besides}' if besides else ''}")
+    return DataError.code if counts["wrong"] else 0
+
+
 def step_task(task: str) -> tuple[Any, float]:
     """A task's sizes, and how many steps of random actions it takes a second."""
     env = envs.make(task)

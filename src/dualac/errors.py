@@ -7,6 +7,9 @@ raised it.
 import difflib
 import errno
 from collections.abc import Iterable
+from typing import Self
+
+LONGEST = 500  # characters of what foreign code has to say that are worth repeating
 
 
 class DualacError(Exception):
@@ -29,6 +32,14 @@ class DataError(DualacError):
 
 class BrokenEpisodeError(DataError):
     """The simulation blew up. The episode is lost, the environment is not: reset it and go on."""
+
+
+class LostEnvironmentError(BrokenEpisodeError):
+    """The environment raised, hung or died, and whatever state it is in is nobody's: make it anew and go on."""
+
+    @classmethod
+    def told_by(cls, error: BaseException) -> Self:
+        return cls(f"raised {type(error).__name__}: {' '.join(str(error).split())}"[:LONGEST])
 
 
 class RunFailedError(DataError):

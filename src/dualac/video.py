@@ -5,9 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dualac import envs
 from dualac.errors import UsageError
 from dualac.training.evaluate import play
+from dualac.training.guarded import Guarded
 from dualac.training.member import BASELINE, episode_seed
 from dualac.training.policy import load_policy
 
@@ -34,7 +34,7 @@ def film(run: Path, out: Path, seed: int = 0, step: int | None = None) -> float:
         raise UsageError(f"nothing can draw {policy.run.task} here (MUJOCO_GL is {os.environ.get('MUJOCO_GL') or 'not set'}): {INSTALL}")
     if backend:
         os.environ["MUJOCO_GL"] = backend
-    env = envs.make(policy.run.task, protocol=policy.run.protocol, render=True)
+    env = Guarded(policy.run.task, policy.run.protocol, render=True)
     env.reset(seed=0)
     env.render()  # where nothing can draw, say so before a file is opened
     try:
@@ -44,7 +44,7 @@ def film(run: Path, out: Path, seed: int = 0, step: int | None = None) -> float:
         raise UsageError(f"{out} cannot be written ({error.strerror})") from None
     rate = min(int(env.metadata.get("render_fps") or DEFAULT_FPS), 100)
     with imageio.get_writer(out, fps=rate, macro_block_size=8) as writer:
-        row = play(env, policy, episode_seed(seed, BASELINE, 0), lambda: writer.append_data(env.render()))  # pyright: ignore[reportAttributeAccessIssue]
+        row, _ = play(env, policy, episode_seed(seed, BASELINE, 0), lambda: writer.append_data(env.render()))  # pyright: ignore[reportAttributeAccessIssue]
     env.close()
     return row["return"]
 

@@ -100,6 +100,28 @@ def test_parts_are_laid_out_in_the_spaces_own_order():
     assert np.array_equal(observation, spaces.flatten(inner.observation_space, inner.observe()))
 
 
+def test_the_order_of_the_parts_and_the_box_of_the_actions_can_be_read():
+    box = spaces.Box(np.array([-2, 0], np.float32), np.array([0.5, 3], np.float32))
+    env = make(toys.register("Described-v0", toys.Nested, cap=9, action_space=box))
+    assert env.describe() == {
+        "task": "gym/toys/Described-v0",
+        "observation": [["z", 0, 1], ["a.0", 1, 5], ["a.1", 5, 6]],
+        "action": {"low": [-2.0, 0.0], "high": [0.5, 3.0]},
+        "cap": 9,
+    }
+    assert make("gym/toys/Toy-v0").describe()["observation"] == [["", 0, 2]]
+
+
+def test_spaces_that_change_in_a_reset_are_refused_in_one_line():
+    declared = r"observes Box\(-inf, inf, \(3,\), float64\) after reset and declared Box\(-inf, inf, \(2,\), float64\) when it was made"
+    with pytest.raises(DataError, match=rf"^gym/toys/Settling-v0 {declared}: set its spaces in __init__ for good$"):
+        make("gym/toys/Settling-v0").reset(seed=0)
+
+
+def test_spaces_that_are_declared_anew_and_alike_are_no_change():
+    make("gym/toys/Equal-v0").reset(seed=0)
+
+
 def test_a_kept_observation_does_not_change():
     env = make("gym/toys/Reusing-v0")
     first, _ = env.reset(seed=0)

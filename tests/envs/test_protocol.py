@@ -124,7 +124,7 @@ def test_training_counts_single_steps_and_says_so():
 
 
 def test_both_kinds_of_success_are_stored_and_the_protocol_chooses_the_score():
-    rows = evaluate(make(toys.register("Counting-v0", Counting)), lambda obs: ZERO, [0])
+    rows = evaluate([make(toys.register("Counting-v0", Counting))], lambda obs: ZERO, [0])
     assert rows == [{"episode": 0, "seed": 0, "return": 15.0, "length": 5, "success": True, "success_last": False}]
     assert [summary(rows, rule)["eval/success_rate"] for rule in ("any", "last")] == [1.0, 0.0]
     for rule, outcome in (("any", [False, True, True]), ("last", [False, True, False])):

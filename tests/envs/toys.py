@@ -117,12 +117,31 @@ class RewardNone(Toy):
     reward = None
 
 
+class Settling(Toy):
+    """Knows what it observes only when it is reset."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float64)
+        return super().reset(seed=seed)
+
+
+class Equal(Toy):
+    """Declares its spaces anew, and no others."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+        return super().reset(seed=seed)
+
+
 class Raising(Toy):
     def __init__(self) -> None:
         raise ValueError("no licence\nfor this")
 
 
-TOYS = (Toy, Nested, Reusing, Lying, LyingParts, Keyless, OldStep, OldReset, Seedless, Ending, Solved, Failed, RewardArray, RewardNone, Raising)
+TOYS = (
+    Toy, Nested, Reusing, Lying, LyingParts, Keyless, OldStep, OldReset, Seedless, Ending, Solved, Failed, RewardArray, RewardNone, Settling, Equal,
+    Raising,
+)  # fmt: skip
 
 
 def register(name: str, entry_point: Any, cap: int | None = None, **spaces_given: spaces.Space[Any]) -> str:

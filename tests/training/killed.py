@@ -18,8 +18,10 @@ import sys
 from pathlib import Path
 from unittest import mock
 
-# Before the fork: imported once for all lives. No life has started a JAX device yet, so each is as good as a fresh process.
+# Before the fork: imported once for all lives, and the simulator too. No life has started a JAX device yet, so each is as good as a fresh process.
+from dualac import envs
 from dualac.training import checkpoint, learner, loop, member
+from dualac.training.run import load
 
 
 def die() -> None:
@@ -80,6 +82,7 @@ def life(run: Path, death: str | None) -> int:
 
 def main() -> None:
     run, deaths = Path(sys.argv[1]), sys.argv[2:]
+    envs.make(load(run).task).close()
     for death in deaths:
         ended = life(run, death)
         if ended != -signal.SIGKILL:

@@ -115,7 +115,7 @@ def assert_same_run(path: Path, golden: Path, capacity: int = 20) -> None:
     assert same(replay_of(ours, capacity), replay_of(theirs, capacity))
     told, expected = manifest(ours), manifest(theirs)
     assert (told["sampler"], told["added"]) == (expected["sampler"], expected["added"])
-    counted = ("episodes", "total", "succeeded", "recent", "bad_steps", "bad_total")
+    counted = ("episodes", "total", "succeeded", "recent", "bad_steps", "bad_total", "bad_evaluations")
     assert [told["facts"][name] for name in counted] == [expected["facts"][name] for name in counted]
     assert (path / "eval.jsonl").read_bytes() == (golden / "eval.jsonl").read_bytes()
     assert timeless(path) == timeless(golden)

@@ -31,15 +31,18 @@ from tests.training.runs import (
 from dualac.envs import Protocol
 from dualac.errors import DataError
 from dualac.training import machine
+from dualac.training.member import Member
 from dualac.training.run import prepare
 
 KILLED = Path(__file__).with_name("killed.py")
 
-# In warm-up, in an episode, at both ends of an evaluation, at the reset, with a replay that has wrapped, between a checkpoint's files.
-CHAIN = ("step:5", "commit:8", "step:9", "step:13", "before:20", "after:20", "reset:25", "step:38", "commit:40")
+# In warm-up, in an episode, at both ends of an evaluation, at the reset, and with a replay that has wrapped, between a checkpoint's files.
+CHAIN = ("step:5", "step:13", "before:20", "after:20", "reset:25", "commit:40")
 EACH = (
     *CHAIN,
     "step:1",
+    "step:9",
+    "step:38",
     "state:8",
     "commit:8",
     "named:8",
@@ -58,8 +61,8 @@ EACH = (
 WORLDS = pytest.mark.parametrize(("name", "world"), [("dac", {}), ("sac", CARTPOLE)], ids=["dac-toy", "sac-cartpole"])
 
 
-def killed(run: Path, *deaths: str, **words) -> None:
-    told = python(KILLED, run, *deaths, **words)
+def killed(run: Path, *deaths: str) -> None:
+    told = python(KILLED, run, *deaths)
     assert told.returncode == 0, told.stderr
 
 
@@ -69,8 +72,8 @@ def test_a_run_killed_everywhere_ends_as_one_that_never_was(name, world, golden,
     path = prepare(run, tmp_path)
     killed(path, *CHAIN)
     assert_same_run(path, golden(run))
-    assert len(events(path, "started")) == 3  # two deaths came before the first checkpoint
-    assert len(events(path, "resumed")) == len(CHAIN) - 2
+    assert len(events(path, "started")) == 2  # one death came before the first checkpoint
+    assert len(events(path, "resumed")) == len(CHAIN) - 1
 
 
 @pytest.mark.kill
@@ -113,14 +116,6 @@ def test_a_worker_killed_at_random_moments_ends_as_one_that_never_was(tmp_path):
                 kills += 1
     assert kills > 1
     assert_same_run(path, straight, capacity=300)
-
-
-def test_two_fresh_processes_give_the_same_bits(tmp_path):
-    """Whatever order their sets have, wherever they were started."""
-    one, other = prepare(a_run(), tmp_path / "one"), prepare(a_run(), tmp_path / "other")
-    killed(one, PYTHONHASHSEED="1")
-    killed(other, PYTHONHASHSEED="2", cwd=tmp_path)
-    assert_same_run(one, other)
 
 
 @pytest.mark.parametrize("steps", [24, 25])
@@ -198,3 +193,24 @@ def test_a_task_that_does_not_play_its_episode_again_is_named_and_the_run_goes_o
     assert "does not play the same episode again" in events(path, "inexact_resume")[0]["reason"]
     assert any(message["kind"] == "warning" for message in heard)
     assert checkpoint_steps(path)[-1] == 24
+
+
+def test_a_task_that_cannot_play_an_episode_again_is_known_from_the_start_and_resumed_at_the_next_episode(tmp_path, monkeypatch):
+    run = a_run(task=toys.task("Forgetful"), steps=16, eval_every=16, protocol=Protocol(time_limit=50))
+    path = prepare(run, tmp_path)
+    heard = go_on(path)
+    assert "does not play the same episode again from its seed: where it is stopped" in events(path, "not_replayable")[0]["reason"]
+    assert heard[0]["kind"] == "warning"
+    assert not events(path, "inexact_resume")
+    prepare(extended(run, 24), tmp_path)
+    monkeypatch.setattr(Member, "_play_again", lambda self, snapshot: pytest.fail("it is known to be in vain"))
+    go_on(path)
+    assert len(events(path, "not_replayable")) == 2
+    assert "the episode in flight was cut" in events(path, "inexact_resume")[0]["reason"]
+
+
+def test_testing_that_episodes_can_be_played_again_changes_nothing(golden, tmp_path, monkeypatch):
+    monkeypatch.setattr(Member, "test_replay", lambda self, step: None)
+    path = trained(a_run(), tmp_path)
+    assert not events(golden(a_run()), "not_replayable")
+    assert_same_run(path, golden(a_run()))

@@ -1,18 +1,50 @@
 """Environments that break and losses that explode: counted, said, survived where that makes sense; and never averaged over unaware."""
 
 import json
+import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.training import toys
-from tests.training.runs import a_run, agent_of, arrays, checkpoint_steps, events, go_on, last, manifest, replay_of, rows, tiny, trained
+from tests.training.runs import (
+    a_run,
+    agent_of,
+    arrays,
+    assert_same_run,
+    checkpoint_steps,
+    events,
+    go_on,
+    last,
+    manifest,
+    replay_of,
+    rows,
+    tiny,
+    trained,
+)  # fmt: skip
 
-from dualac.errors import DataError, RunFailedError
+from dualac.envs import Protocol, make
+from dualac.errors import BrokenEpisodeError, DataError, LostEnvironmentError, RunFailedError
 from dualac.spelling import replaced
 from dualac.training.checkpoint import Checkpoints
-from dualac.training.member import BAD_LIMIT
+from dualac.training.guarded import Guarded
+from dualac.training.loop import Interrupted
+from dualac.training.member import BAD_LIMIT, Member
 from dualac.training.run import load, prepare, require_resumable
+
+
+def stopped(path: Path, step: int) -> None:
+    """Trained on until it is asked to stop, at a step."""
+    act = Member.step
+
+    def asked(self, action, at):
+        if at == step:
+            signal.raise_signal(signal.SIGTERM)
+        return act(self, action, at)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Interrupted):
+        patch.setattr(Member, "step", asked)
+        go_on(path)
 
 
 def finite(tree: dict[str, np.ndarray]) -> bool:
@@ -65,7 +97,9 @@ def test_an_evaluation_survives_a_broken_answer_and_its_row_says_so(tmp_path):
 @pytest.mark.parametrize("fault", ["NanReward", "InfObs"])
 def test_an_environment_that_breaks_too_often_fails_the_run(fault, tmp_path):
     path = prepare(a_run(task=toys.task(f"{fault}Often")), tmp_path)
-    with pytest.raises(RunFailedError, match=r"environment broken: .* gave NaN or infinity 11 times within 10000 steps, last at step 22") as told:
+    with pytest.raises(
+        RunFailedError, match=r"environment broken: .* broke 11 times within 10000 steps, last at step 22: gave NaN or infinity"
+    ) as told:
         go_on(path)
     assert told.value.code == 65
     assert failure(path)["reason"] == str(told.value)
@@ -94,17 +128,105 @@ def test_an_environment_that_never_starts_fails_the_run(tmp_path):
     assert "environment broken" in failure(path)["reason"]
 
 
-@pytest.mark.parametrize("when", ["Early", "Late"])
-def test_an_environment_that_raises_leaves_its_traceback_in_the_run(when, tmp_path):
-    """Early is the first evaluation, before there is a checkpoint; late the training itself."""
-    path = prepare(a_run(task=toys.task(f"Raising{when}"), eval_every=40, eval_episodes=1), tmp_path)
-    with pytest.raises(ZeroDivisionError):
+@pytest.mark.parametrize(
+    ("toy", "where", "reason"),
+    [
+        ("RaiseInStepSometimes", "step", "raised ZeroDivisionError: of the environment's own"),
+        ("RaiseInResetSometimes", "reset", "raised ZeroDivisionError: of the environment's own"),
+        ("ExitSometimes", "step", "raised SystemExit: enough"),
+        ("ShapeSometimes", "step", "observed 4 numbers where its space declares 3"),
+        ("StructureSometimes", "step", "observed what its space does not declare"),
+        ("WordSometimes", "step", "gave the reward 'a lot', which is not a number"),
+    ],
+)
+def test_an_episode_that_breaks_is_cut_and_counted_with_its_reason_in_training_and_in_evaluation(toy, where, reason, tmp_path):
+    path = trained(a_run(task=toys.task(toy), capacity=100), tmp_path)
+    told, kept = manifest(last(path)), replay_of(last(path), 100)
+    bad = events(path, "bad_transition")
+    assert {event["where"] for event in bad} == {where}
+    assert all(reason in event["reason"] for event in bad)
+    assert told["facts"]["bad_total"] == len(told["facts"]["bad_steps"]) == len(bad) > 0
+    assert told["added"] == 40 - len(bad) * (where == "step")
+    assert finite(kept)
+    broken = [row for row in rows(path, "eval.jsonl") if row.get("bad")]
+    assert [(event["where"], event["step"], event["seed"], event["reason"]) for event in events(path, "bad_evaluation")] == [
+        ("evaluation", row["step"], row["seed"], row["reason"]) for row in broken
+    ]
+    assert broken and all(reason in row["reason"] for row in broken)
+    assert not (path / "traceback.txt").exists()
+
+
+@pytest.mark.parametrize("toy", ["RaiseInStepSometimes", "RaiseInResetSometimes"])
+def test_a_run_stopped_among_broken_episodes_goes_on_to_the_same_bits(toy, tmp_path, golden):
+    run = a_run(task=toys.task(toy))
+    path = prepare(run, tmp_path)
+    bad = [event["step"] for event in events(golden(run), "bad_transition")]
+    for step in (bad[0], bad[0] + 2):
+        stopped(path, step)
+    go_on(path)
+    assert_same_run(path, golden(run))
+
+
+def test_an_environment_that_always_raises_fails_the_run_with_its_reason_and_its_traceback_even_if_resumed_meanwhile(tmp_path):
+    path = prepare(a_run(task=toys.task("RaiseInStepAlways"), eval_every=40, eval_episodes=1), tmp_path)
+    stopped(path, 20)
+    with pytest.raises(
+        RunFailedError, match=r"broke 11 times within 10000 steps, last at step 33: raised ZeroDivisionError: of the environment's own$"
+    ):
         go_on(path)
-    assert failure(path)["error"] == "ZeroDivisionError"
-    assert "of the environment's own" in (path / "traceback.txt").read_text()
-    require_resumable(path)  # foreign code may have been mended
-    if when == "Late":
-        assert_the_last_checkpoint_is_good(path)
+    assert (failure(path)["step"], failure(path)["error"]) == (32, "RunFailedError")
+    told = (path / "traceback.txt").read_text()
+    assert "ZeroDivisionError: of the environment's\nown" in told
+    assert "toys.py" in told
+    assert checkpoint_steps(path)[-1] == 32
+    assert_the_last_checkpoint_is_good(path)
+    assert_it_is_not_resumed(path, "ZeroDivisionError")
+
+
+def test_an_environment_whose_reset_always_raises_fails_the_run_before_its_first_step(tmp_path):
+    path = prepare(a_run(task=toys.task("RaiseInResetAlways")), tmp_path)
+    with pytest.raises(RunFailedError, match=r"broke 11 times .* last at step 0: raised ZeroDivisionError"):
+        go_on(path)
+    assert "ZeroDivisionError" in (path / "traceback.txt").read_text()
+
+
+def test_evaluations_that_break_too_often_fail_the_run(tmp_path):
+    path = prepare(a_run(task=toys.task("RaiseInStepAlways"), eval_episodes=BAD_LIMIT + 1), tmp_path)
+    with pytest.raises(RunFailedError, match=r"broke 11 times .* last at step 0: raised ZeroDivisionError"):
+        go_on(path)
+    assert len(events(path, "bad_evaluation")) == BAD_LIMIT + 2  # one of them is the self-test's, which does not count
+
+
+def test_an_environment_that_never_observed_what_it_declares_is_refused_at_once(tmp_path):
+    path = prepare(a_run(task=toys.task("ShapeInResetAlways")), tmp_path)
+    with pytest.raises(DataError, match="observed 4 numbers where its space declares 3") as told:
+        go_on(path)
+    assert type(told.value) is DataError
+    assert not (path / "FAILED").exists()
+
+
+def test_an_environment_that_raised_is_made_anew_once_and_one_that_answered_nonsense_is_kept():
+    for toy, anew in (("RaiseInStepAlways", True), ("NanRewardOften", False)):
+        env = Guarded(toys.task(toy), Protocol())
+        first = env.unwrapped
+        env.reset(seed=0)
+        with pytest.raises(BrokenEpisodeError):
+            for _ in range(3):
+                env.step(np.zeros(2))
+        env.reset(seed=1)
+        assert (env.unwrapped is not first) == anew
+
+
+def test_an_environment_that_comes_back_with_other_spaces_is_as_broken_as_before(monkeypatch):
+    env = Guarded(toys.task("RaiseInStepAlways"), Protocol())
+    env.reset(seed=0)
+    with pytest.raises(LostEnvironmentError):
+        for _ in range(3):
+            env.step(np.zeros(2))
+    monkeypatch.setattr(env, "_make", lambda: make(toys.task("Growing")))
+    monkeypatch.setenv("DUALAC_TEST_GROWN", "5")
+    with pytest.raises(LostEnvironmentError, match="other spaces"):
+        env.reset(seed=1)
 
 
 @pytest.mark.parametrize(("how", "discount"), [("Terminated", 0.0), ("Truncated", 1.0), ("Both", 0.0)])

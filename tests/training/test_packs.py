@@ -43,7 +43,7 @@ def test_each_seed_of_a_pack_has_a_directory_of_its_own(straight):
 @pytest.mark.parametrize("name", ["dac", "sac"])
 def test_a_seed_of_a_pack_learns_what_it_would_learn_alone(name, tmp_path):
     """To float tolerance: a batched matrix product adds up in another order."""
-    few = {"warmup": 10, "steps": 12, "resets": (), "replay_ratio": 1}
+    few = {"warmup": 10, "steps": 12, "resets": ()}
     packed = prepared(a_pack(name, **few), tmp_path / "pack")
     go_on(*packed)
     for run, path in zip(a_pack(name, **few), packed, strict=True):

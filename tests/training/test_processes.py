@@ -20,8 +20,8 @@ HOLD = (
 )
 
 
-def worker(path: Path) -> subprocess.CompletedProcess[str]:
-    return python("-m", "dualac.training.worker", "--threads", "1", path)
+def worker(path: Path, **words) -> subprocess.CompletedProcess[str]:
+    return python("-m", "dualac.training.worker", "--threads", "1", path, **words)
 
 
 def heard(told: subprocess.CompletedProcess[str]) -> list[dict]:
@@ -61,19 +61,32 @@ def test_training_in_one_process_twice_at_once_is_refused(tmp_path):
         go_on(path)
 
 
-def test_a_worker_that_is_asked_to_stop_checkpoints_there_and_goes_on_to_the_same_bits(tmp_path):
-    path, straight = prepare(a_run(), tmp_path / "asked"), prepare(a_run(), tmp_path / "straight")
-    for name, step, code in (("SIGTERM", 13, 143), ("SIGINT", 29, 130)):
-        told = python(SIGNALLED, name, str(step), path)
-        assert told.returncode == code, told.stderr
-        assert checkpoint_steps(path)[-1] == step
-        last_words = heard(told)[-1]
-        assert last_words["code"] == code
-        assert f"stopped at step {step}, checkpoint written; continue with: dualac resume {path}" in last_words["text"]
-        assert not (path / "DONE").exists()
-        assert not (path / "FAILED").exists()
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory) -> Path:
+    """A run that a process of its own took to the end in one go."""
+    path = prepare(a_run(), tmp_path_factory.mktemp("straight"))
+    assert worker(path, PYTHONHASHSEED="1").returncode == 0
+    return path
+
+
+def test_two_fresh_processes_give_the_same_bits(straight, tmp_path):
+    """Whatever order their sets have, wherever they were started."""
+    other = prepare(a_run(), tmp_path / "other")
+    assert worker(other, PYTHONHASHSEED="2", cwd=tmp_path).returncode == 0
+    assert_same_run(other, straight)
+
+
+def test_a_worker_that_is_asked_to_stop_checkpoints_there_and_goes_on_to_the_same_bits(straight, tmp_path):
+    path = prepare(a_run(), tmp_path)
+    told = python(SIGNALLED, "SIGINT", "29", path)
+    assert told.returncode == 130, told.stderr
+    assert checkpoint_steps(path)[-1] == 29
+    last_words = heard(told)[-1]
+    assert last_words["code"] == 130
+    assert f"stopped at step 29, checkpoint written; continue with: dualac resume {path}" in last_words["text"]
+    assert not (path / "DONE").exists()
+    assert not (path / "FAILED").exists()
     assert worker(path).returncode == 0
-    assert worker(straight).returncode == 0
     assert_same_run(path, straight)
 
 

@@ -217,6 +217,26 @@ def test_runs_are_found_at_and_below_a_directory(tmp_path):
         find(tmp_path / "nothing")
 
 
+DESCRIBED = {"task": "gym/x:Y-v0", "observation": [["a", 0, 2], ["b", 2, 3]], "action": {"low": [-1.0], "high": [1.0]}, "cap": 5}
+EXCHANGED = DESCRIBED | {"observation": [["b", 0, 1], ["a", 1, 3]]}
+
+
+def test_a_run_records_how_its_task_was_flattened_and_scaled(tmp_path):
+    path = prepare(a_run(), tmp_path, DESCRIBED)
+    assert json.loads((path / "task.json").read_text()) == DESCRIBED
+    prepare(a_run(), tmp_path, EXCHANGED)  # an environment that is still being written, before anything was learned from it
+    assert json.loads((path / "task.json").read_text()) == EXCHANGED
+
+
+def test_a_task_that_exchanged_its_parts_is_not_the_one_that_was_learned(tmp_path):
+    path = prepare(a_run(), tmp_path, DESCRIBED)
+    (path / "checkpoints" / "8").mkdir(parents=True)
+    assert prepare(a_run(), tmp_path, DESCRIBED) == path
+    with pytest.raises(DataError, match=r"was trained on another gym/x:Y-v0 \(observation: \[\['a', 0, 2\].* put the environment back"):
+        prepare(a_run(), tmp_path, EXCHANGED)
+    assert json.loads((path / "task.json").read_text()) == DESCRIBED
+
+
 def test_a_json_file_is_written_whole_or_not_at_all(tmp_path):
     write_json(tmp_path / "a.json", {"x": 1})
     with pytest.raises(TypeError):

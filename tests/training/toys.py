@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 from typing import Any
 
 import gymnasium
@@ -118,16 +120,53 @@ class Growing(Drift):
         return np.resize(obs, self.size), *rest
 
 
-class Raising(Drift):
-    """Breaks like foreign code does, at one step of its life."""
+class Breaking(Drift):
+    """Breaks like foreign code does, at the third step (or the reset) of some episodes, which their seeds decide. Once broken it is of no use."""
 
-    def __init__(self, at: int) -> None:
-        self.at, self.lived = at, 0
+    def __init__(self, how: str, where: str = "step", share: float = 0.3) -> None:
+        self.how, self.where, self.share, self.broken = how, where, share, False
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        assert not self.broken, "used although it broke"
+        obs, info = super().reset(seed=seed)
+        self.unlucky = self.np_random.random() < self.share
+        return self._break(obs, 0.0)[0] if self.unlucky and self.where == "reset" else obs, info
+
+    def step(self, action: np.ndarray) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        obs, reward, *rest = super().step(action)
+        if self.unlucky and self.where == "step" and self.steps == 3:
+            obs, reward = self._break(obs, reward)
+        return obs, reward, *rest
+
+    def close(self) -> None:
+        if self.broken:
+            raise RuntimeError("cannot be closed any more")
+
+    def _break(self, obs: np.ndarray, reward: float) -> tuple[Any, Any]:
+        match self.how:
+            case "shape":
+                return np.zeros(4), reward
+            case "structure":
+                return {"obs": obs}, reward
+            case "word":
+                return obs, "a lot"
+        self.broken = True
+        match self.how:
+            case "exit":
+                sys.exit("enough")
+            case "die":
+                os._exit(7)
+            case "hang":
+                threading.Event().wait()
+        raise ZeroDivisionError("of the environment's\nown")
+
+
+class Printing(Drift):
+    """Prints, from Python and from below it."""
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        self.lived += 1
-        if self.lived == self.at:
-            raise ZeroDivisionError("of the environment's own")
+        print("hello from Python", flush=True)
+        os.write(1, b"hello from C\n")
         return super().step(action)
 
 
@@ -139,6 +178,7 @@ def _register(name: str, kind: type[gymnasium.Env], **words: Any) -> None:
     gymnasium.register(f"{name}-v0", kind, kwargs=words)
 
 
+BREAKS = ("raise", "exit", "shape", "structure", "word", "die")
 FAULTS = {
     "NanReward": ("reward", np.nan),
     "InfReward": ("reward", np.inf),
@@ -149,13 +189,18 @@ FAULTS = {
 }
 
 if f"{Drift.__name__}-v0" not in gymnasium.registry:
-    for each in (Drift, FaultyStart, Forgetful, Fading, Growing):
+    for each in (Drift, FaultyStart, Forgetful, Fading, Growing, Printing):
         _register(each.__name__, each)
     for fault, (what, value) in FAULTS.items():
         _register(f"{fault}Once", Faulty, what=what, value=value, at=(15,))
         _register(f"{fault}Often", Faulty, what=what, value=value, every=2)
-    _register("RaisingEarly", Raising, at=3)
-    _register("RaisingLate", Raising, at=25)
+    for how in BREAKS:
+        _register(f"{how.capitalize()}Sometimes", Breaking, how=how)
+    for where in ("step", "reset"):
+        _register(f"RaiseIn{where.capitalize()}Sometimes", Breaking, how="raise", where=where)
+        _register(f"RaiseIn{where.capitalize()}Always", Breaking, how="raise", where=where, share=1.0)
+    _register("HangAlways", Breaking, how="hang", share=1.0)
+    _register("ShapeInResetAlways", Breaking, how="shape", where="reset", share=1.0)
     _register("NeverStarts", FaultyStart, always=True)
     _register("Absurd", Faulty, what="reward", value=3e38, every=1)
     _register("Terminated", Ending, terminated=True, truncated=False)

@@ -1,6 +1,7 @@
 """The one update of all model-free algorithms."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple, final
 
 import jax
@@ -64,127 +65,155 @@ class State(NamedTuple):
     critic: CriticState
 
 
+def init(row: Algorithm, spec: Spec, key: Key) -> State:
+    k_policy, k_explorer, k_critic = jax.random.split(key, 3)
+    return State(
+        row.pessimism.init(jax.random.fold_in(key, PESSIMISM)),
+        row.policy.init(k_policy, spec),
+        row.explorer.init(k_explorer, spec, row.pessimism.floor()),
+        row.critic.init(k_critic, spec),
+    )
+
+
+def reset(row: Algorithm, spec: Spec, state: State, key: Key) -> State:
+    return init(row, spec, key)._replace(pessimism=row.pessimism.reset(state.pessimism, jax.random.fold_in(key, PESSIMISM)))
+
+
+def restart_explorer(row: Algorithm, spec: Spec, state: State, key: Key) -> State:
+    return state._replace(explorer=init(row, spec, key).explorer)
+
+
+def surroundings(row: Algorithm, state: State) -> Surroundings:
+    def upper(obs: Array, action: Array, optimism: Array) -> Array:
+        return row.critic.upper(row.critic.values(state.critic.online.params, obs, action), optimism)
+
+    def distribution(obs: Array) -> TanhNormal:
+        assert isinstance(row.policy, Soft)  # seen to by the explorer's check
+        return row.policy.distribution(state.policy, obs)
+
+    return Surroundings(distribution, lambda obs: row.policy.exploit(state.policy, obs), upper, row.pessimism.floor())
+
+
+def optimist(row: Algorithm, state: State, obs: Array) -> TanhNormal:
+    """The explorer where it is the one who is judged."""
+    assert isinstance(row.explorer, OptimisticActor)
+    return row.explorer.distribution(state.explorer, surroundings(row, state), obs)
+
+
+def successor(row: Algorithm, state: State, next_obs: Array, key: Key) -> tuple[Array, Array]:
+    """The action of the TD target, and what being there is worth beyond its value."""
+    if row.judged == "policy":
+        return row.policy.backup(state.policy, next_obs, key)
+    assert isinstance(row.policy, Soft)
+    action, log_prob = optimist(row, state, next_obs).sample(key)
+    return action, row.policy.bonus(state.policy, log_prob)
+
+
+def learn_values(row: Algorithm, state: State, batch: Transition, key: Key) -> tuple[State, Metrics]:
+    """y = r + gamma (certainty of the target critics at a' ~ pi(s') + what the policy is paid for being there)."""
+    k_action, k_backup = jax.random.split(key)
+    action, bonus = successor(row, state, batch.next_obs, k_action)
+    next_zs = row.critic.values(state.critic.target, batch.next_obs, action)
+    future = row.pessimism.backup(state.pessimism, next_zs, k_backup) + bonus[:, None]
+    target = jax.lax.stop_gradient(batch.reward[:, None] + row.gamma * batch.discount[:, None] * future)
+
+    critic, seen = row.critic.learn(state.critic, batch, target)
+    pessimism, of_pessimism = row.pessimism.learn(state.pessimism, seen.values, target)
+    qs = seen.values.mean(axis=-1)
+    metrics = {"critic_loss": seen.loss, "critic_grad_norm": seen.grad_norm, "q_mean": qs.mean(), "q_std": spread(qs).mean()} | of_pessimism
+    # The critics' own values are tested, before any aggregate could swallow a NaN.
+    return state._replace(critic=critic, pessimism=pessimism), metrics | {"finite": all_finite((seen, next_zs, of_pessimism))}
+
+
+def improve_policy(row: Algorithm, state: State, obs: Array, key: Key) -> tuple[State, Metrics]:
+    def objective(obs: Array, action: Array) -> Array:
+        return row.pessimism.objective(state.pessimism, row.critic.values(state.critic.online.params, obs, action)).mean(axis=-1)
+
+    policy, metrics = row.policy.improve(state.policy, objective, obs, key)
+    return state._replace(policy=policy), metrics
+
+
+def improve_explorer(row: Algorithm, state: State, obs: Array, key: Key) -> tuple[State, Metrics]:
+    explorer, metrics = row.explorer.improve(state.explorer, surroundings(row, state), obs, key)
+    return state._replace(explorer=explorer), metrics
+
+
+def follow(row: Algorithm, state: State) -> State:
+    return state._replace(critic=row.critic.follow(state.critic), policy=row.policy.follow(state.policy))
+
+
+def improve(row: Algorithm, state: State, obs: Array, k_policy: Key, k_explorer: Key) -> tuple[State, Metrics]:
+    """The policy on the new critics, then the explorer on the new policy."""
+    state, of_policy = improve_policy(row, state, obs, k_policy)
+    state, of_explorer = improve_explorer(row, state, obs, k_explorer)
+    metrics = of_policy | of_explorer
+    return follow(row, state) if row.policy.targets_wait else state, metrics | {"finite": all_finite(metrics)}
+
+
+def update(row: Algorithm, state: State, batch: Transition, key: Key, count: int | Array = 0) -> tuple[State, Metrics]:
+    """Critics, their targets, then the actors on the new critics: at every update, or at every `delay`th (`count` came before this one)."""
+    k_critic, *k_actors = jax.random.split(key, 3)
+    state, of_critic = learn_values(row, state, batch, k_critic)
+    if not row.policy.targets_wait:
+        state = follow(row, state)
+    if row.policy.delay == 1:
+        state, of_actors = improve(row, state, batch.obs, *k_actors)
+    else:
+        # `count` is one for all seeds of a pack, so that under vmap this stays a branch; NaN is what was not measured.
+        blank = jax.eval_shape(lambda: improve(row, state, batch.obs, *k_actors))[1]
+        idle = {name: jnp.full(like.shape, name == "finite" or jnp.nan, like.dtype) for name, like in blank.items()}
+        due = (jnp.asarray(count) + 1) % row.policy.delay == 0
+        state, of_actors = jax.lax.cond(due, lambda: improve(row, state, batch.obs, *k_actors), lambda: (state, idle))
+    finite = of_critic.pop("finite") & of_actors.pop("finite")
+    return state, of_critic | of_actors | {"nonfinite": jnp.where(finite, 0.0, 1.0)}
+
+
+def diagnose(row: Algorithm, state: State, batch: Transition) -> Metrics:
+    """What is too dear to be asked at every update."""
+    qs = row.critic.values(state.critic.online.params, batch.obs, batch.action).mean(axis=-1)
+    learned = {"critic": state.critic.online, "actor": state.policy.actor} | (
+        {"optimistic_actor": state.explorer.actor} if isinstance(row.explorer, OptimisticActor) else {}
+    )
+    return {
+        "q_std_over_mean": spread(qs).mean() / jnp.abs(qs.mean(axis=0)).mean(),
+        "critic_dormant": row.critic.dormant(state.critic, batch.obs, batch.action),
+        **{f"{name}_param_norm": optax.global_norm(one.params) for name, one in learned.items()},
+        **row.policy.diagnose(state.policy, batch.obs),
+        **row.explorer.diagnose(state.explorer, surroundings(row, state), batch.obs),
+    }
+
+
+def explore(row: Algorithm, state: State, memory: tuple[()], obs: Array, key: Key) -> tuple[Array, tuple[()]]:
+    return row.explorer.act(state.explorer, surroundings(row, state), obs, key), memory
+
+
+def exploit(row: Algorithm, state: State, memory: tuple[()], obs: Array) -> tuple[Array, tuple[()]]:
+    return row.policy.exploit(state.policy, obs) if row.judged == "policy" else optimist(row, state, obs).mode(), memory
+
+
+def judged(row: Algorithm, state: State) -> State:
+    return State((), state.policy, state.explorer if row.judged == "explorer" else (), ())  # pyright: ignore[reportArgumentType]
+
+
+def value(row: Algorithm, state: State, obs: Array, action: Array) -> Array:
+    return row.critic.values(state.critic.online.params, obs, action).mean(axis=(0, -1))
+
+
+def hear(row: Algorithm, state: State, episode_return: Array, key: Key) -> State:
+    return state._replace(pessimism=row.pessimism.hear(state.pessimism, episode_return, key))
+
+
 def make_agent(row: Algorithm, spec: Spec) -> Agent:
     """The pure functions of an algorithm on a task of these sizes."""
-
-    def init(key: Key) -> State:
-        k_policy, k_explorer, k_critic = jax.random.split(key, 3)
-        return State(
-            row.pessimism.init(jax.random.fold_in(key, PESSIMISM)),
-            row.policy.init(k_policy, spec),
-            row.explorer.init(k_explorer, spec, row.pessimism.floor()),
-            row.critic.init(k_critic, spec),
-        )
-
-    def reset(state: State, key: Key) -> State:
-        return init(key)._replace(pessimism=row.pessimism.reset(state.pessimism, jax.random.fold_in(key, PESSIMISM)))
-
-    def restart_explorer(state: State, key: Key) -> State:
-        return state._replace(explorer=init(key).explorer)
-
-    def surroundings(state: State) -> Surroundings:
-        def upper(obs: Array, action: Array, optimism: Array) -> Array:
-            return row.critic.upper(row.critic.values(state.critic.online.params, obs, action), optimism)
-
-        def distribution(obs: Array) -> TanhNormal:
-            assert isinstance(row.policy, Soft)  # seen to by the explorer's check
-            return row.policy.distribution(state.policy, obs)
-
-        return Surroundings(distribution, lambda obs: row.policy.exploit(state.policy, obs), upper, row.pessimism.floor())
-
-    def optimist(state: State, obs: Array) -> TanhNormal:
-        """The explorer where it is the one who is judged."""
-        assert isinstance(row.explorer, OptimisticActor)
-        return row.explorer.distribution(state.explorer, surroundings(state), obs)
-
-    def successor(state: State, next_obs: Array, key: Key) -> tuple[Array, Array]:
-        """The action of the TD target, and what being there is worth beyond its value."""
-        if row.judged == "policy":
-            return row.policy.backup(state.policy, next_obs, key)
-        assert isinstance(row.policy, Soft)
-        action, log_prob = optimist(state, next_obs).sample(key)
-        return action, row.policy.bonus(state.policy, log_prob)
-
-    def learn_values(state: State, batch: Transition, key: Key) -> tuple[State, Metrics]:
-        """y = r + gamma (certainty of the target critics at a' ~ pi(s') + what the policy is paid for being there)."""
-        k_action, k_backup = jax.random.split(key)
-        action, bonus = successor(state, batch.next_obs, k_action)
-        next_zs = row.critic.values(state.critic.target, batch.next_obs, action)
-        future = row.pessimism.backup(state.pessimism, next_zs, k_backup) + bonus[:, None]
-        target = jax.lax.stop_gradient(batch.reward[:, None] + row.gamma * batch.discount[:, None] * future)
-
-        critic, seen = row.critic.learn(state.critic, batch, target)
-        pessimism, of_pessimism = row.pessimism.learn(state.pessimism, seen.values, target)
-        qs = seen.values.mean(axis=-1)
-        metrics = {"critic_loss": seen.loss, "critic_grad_norm": seen.grad_norm, "q_mean": qs.mean(), "q_std": spread(qs).mean()} | of_pessimism
-        # The critics' own values are tested, before any aggregate could swallow a NaN.
-        return state._replace(critic=critic, pessimism=pessimism), metrics | {"finite": all_finite((seen, next_zs, of_pessimism))}
-
-    def improve_policy(state: State, obs: Array, key: Key) -> tuple[State, Metrics]:
-        def objective(obs: Array, action: Array) -> Array:
-            return row.pessimism.objective(state.pessimism, row.critic.values(state.critic.online.params, obs, action)).mean(axis=-1)
-
-        policy, metrics = row.policy.improve(state.policy, objective, obs, key)
-        return state._replace(policy=policy), metrics
-
-    def improve_explorer(state: State, obs: Array, key: Key) -> tuple[State, Metrics]:
-        explorer, metrics = row.explorer.improve(state.explorer, surroundings(state), obs, key)
-        return state._replace(explorer=explorer), metrics
-
-    def follow(state: State) -> State:
-        return state._replace(critic=row.critic.follow(state.critic), policy=row.policy.follow(state.policy))
-
-    def improve(state: State, obs: Array, k_policy: Key, k_explorer: Key) -> tuple[State, Metrics]:
-        """The policy on the new critics, then the explorer on the new policy."""
-        state, of_policy = improve_policy(state, obs, k_policy)
-        state, of_explorer = improve_explorer(state, obs, k_explorer)
-        metrics = of_policy | of_explorer
-        return follow(state) if row.policy.targets_wait else state, metrics | {"finite": all_finite(metrics)}
-
-    def update(state: State, batch: Transition, key: Key, count: int | Array = 0) -> tuple[State, Metrics]:
-        """Critics, their targets, then the actors on the new critics: at every update, or at every `delay`th (`count` came before this one)."""
-        k_critic, *k_actors = jax.random.split(key, 3)
-        state, of_critic = learn_values(state, batch, k_critic)
-        if not row.policy.targets_wait:
-            state = follow(state)
-        if row.policy.delay == 1:
-            state, of_actors = improve(state, batch.obs, *k_actors)
-        else:
-            # `count` is one for all seeds of a pack, so that under vmap this stays a branch; NaN is what was not measured.
-            blank = jax.eval_shape(improve, state, batch.obs, *k_actors)[1]
-            idle = {name: jnp.full(like.shape, name == "finite" or jnp.nan, like.dtype) for name, like in blank.items()}
-            due = (jnp.asarray(count) + 1) % row.policy.delay == 0
-            state, of_actors = jax.lax.cond(due, lambda: improve(state, batch.obs, *k_actors), lambda: (state, idle))
-        finite = of_critic.pop("finite") & of_actors.pop("finite")
-        return state, of_critic | of_actors | {"nonfinite": jnp.where(finite, 0.0, 1.0)}
-
-    def diagnose(state: State, batch: Transition) -> Metrics:
-        """What is too dear to be asked at every update."""
-        qs = row.critic.values(state.critic.online.params, batch.obs, batch.action).mean(axis=-1)
-        learned = {"critic": state.critic.online, "actor": state.policy.actor} | (
-            {"optimistic_actor": state.explorer.actor} if isinstance(row.explorer, OptimisticActor) else {}
-        )
-        return {
-            "q_std_over_mean": spread(qs).mean() / jnp.abs(qs.mean(axis=0)).mean(),
-            "critic_dormant": row.critic.dormant(state.critic, batch.obs, batch.action),
-            **{f"{name}_param_norm": optax.global_norm(one.params) for name, one in learned.items()},
-            **row.policy.diagnose(state.policy, batch.obs),
-            **row.explorer.diagnose(state.explorer, surroundings(state), batch.obs),
-        }
-
-    def explore(state: State, memory: tuple[()], obs: Array, key: Key) -> tuple[Array, tuple[()]]:
-        return row.explorer.act(state.explorer, surroundings(state), obs, key), memory
-
-    def exploit(state: State, memory: tuple[()], obs: Array) -> tuple[Array, tuple[()]]:
-        return row.policy.exploit(state.policy, obs) if row.judged == "policy" else optimist(state, obs).mode(), memory
-
-    def judged(state: State) -> State:
-        return State((), state.policy, state.explorer if row.judged == "explorer" else (), ())  # pyright: ignore[reportArgumentType]
-
-    def value(state: State, obs: Array, action: Array) -> Array:
-        return row.critic.values(state.critic.online.params, obs, action).mean(axis=(0, -1))
-
-    def hear(state: State, episode_return: Array, key: Key) -> State:
-        return state._replace(pessimism=row.pessimism.hear(state.pessimism, episode_return, key))
-
-    return Agent(init, update, explore, exploit, hear, reset, restart_explorer, judged, diagnose, value)
+    return Agent(
+        init=partial(init, row, spec),
+        update=partial(update, row),
+        explore=partial(explore, row),
+        exploit=partial(exploit, row),
+        hear=partial(hear, row),
+        reset=partial(reset, row, spec),
+        restart_explorer=partial(restart_explorer, row, spec),
+        judged=partial(judged, row),
+        diagnose=partial(diagnose, row),
+        value=partial(value, row),
+    )

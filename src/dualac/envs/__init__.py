@@ -7,13 +7,14 @@ pure function of `reset(seed=s)` and the actions. Nothing here knows of JAX, and
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 from dualac.envs.protocol import PROTOCOLS, Protocol, find_protocol
 from dualac.envs.tasks import MYOSUITE, NOT_LISTED, PAPER, TASK_SETS, Sizes, all_tasks, canonical, suite_tasks, task_set
 
 if TYPE_CHECKING:
-    import gymnasium
+    from dualac.envs.adapt import Adapted
+    from dualac.envs.isolated import Isolated
 
 __all__ = [
     "NOT_LISTED", "PAPER", "PROTOCOLS", "TASK_SETS", "About", "Protocol", "about", "all_tasks", "canonical", "find_protocol", "make", "suite_tasks",
@@ -23,11 +24,22 @@ __all__ = [
 THE_PAPERS = PROTOCOLS["paper"]
 
 
-def make(task: str, seed: int | None = None, protocol: Protocol = THE_PAPERS, render: bool = False) -> gymnasium.Env:
+@overload
+def make(task: str, seed: int | None = ..., protocol: Protocol = ..., render: bool = ..., isolated: None = ...) -> Adapted: ...
+@overload
+def make(task: str, seed: int | None = ..., protocol: Protocol = ..., render: bool = ..., isolated: float | None = ...) -> Adapted | Isolated: ...
+def make(
+    task: str, seed: int | None = None, protocol: Protocol = THE_PAPERS, render: bool = False, isolated: float | None = None
+) -> Adapted | Isolated:
     """The environment of a task, adapted to this library; `.task` is its canonical name.
 
     The first `reset()` without a seed uses `seed`; a reset with a seed never does. `render` makes `env.render()` answer with RGB frames.
+    `isolated` puts it into a process of its own, which has so many seconds for each answer; such an environment is not drawn.
     """
+    if isolated is not None:
+        from dualac.envs.isolated import Isolated
+
+        return Isolated(task, seed, protocol, isolated)
     from dualac.envs.adapt import Adapted, Episodes, prepare_drawing
 
     name = canonical(task)

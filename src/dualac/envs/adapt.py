@@ -15,7 +15,7 @@ from gymnasium.error import DependencyNotInstalled, ResetNeeded
 
 from dualac.envs.actions import Scaling
 from dualac.envs.observations import Layout
-from dualac.errors import DataError, UsageError
+from dualac.errors import BrokenEpisodeError, DataError, UsageError
 
 SEEDS = 2**32  # what NumPy's RandomState, and so dm_control, can take
 SUCCESS = ("success", "is_success", "solved")  # what the suites call it; the first present counts
@@ -54,6 +54,7 @@ class Adapted(gymnasium.Wrapper):
             raise
         self.observation_space = spaces.Box(-np.inf, np.inf, (self._layout.size,), np.float32)
         self.action_space = spaces.Box(-1.0, 1.0, (self._scaling.size,), np.float32)
+        self._declared = env.observation_space, env.action_space
         self._first_seed = _checked(episodes.seed)
         self.cap = episodes.cap
         self._repeat = episodes.repeat
@@ -67,6 +68,7 @@ class Adapted(gymnasium.Wrapper):
         answer = self.env.reset(seed=seed, options=options)
         if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict)):
             raise DataError(f"{self.task} speaks an old API: its reset answers with no (observation, info) pair; {PORT_IT}")
+        self._require_the_same_spaces()
         vector = self._layout.flat(answer[0])
         self._layout.check(answer[0])
         self._steps, self._playing = 0, True
@@ -104,6 +106,23 @@ class Adapted(gymnasium.Wrapper):
         number = reward if type(reward) is float else self._number(reward)
         return observation, number, terminated, truncated, _with_success(info) if info else {}
 
+    def describe(self) -> dict[str, Any]:
+        """What a policy of this task must be given and what it answers with, for whoever uses one without this library: stored with every run."""
+        acts = self._declared[1]
+        bounds = {"low": acts.low.reshape(-1).tolist(), "high": acts.high.reshape(-1).tolist()} if isinstance(acts, spaces.Box) else {}
+        return {
+            "task": self.task,
+            "observation": [list(part) for part in self._layout.parts()],  # name, first, end
+            "action": bounds,  # what -1 and 1 stand for
+            "cap": self.cap,
+        }
+
+    def _require_the_same_spaces(self) -> None:
+        """Replay and networks have the sizes of what was made, and actions are scaled to its box: a reset that declares others comes too late."""
+        for does, before, now in zip(("observes", "acts in"), self._declared, (self.env.observation_space, self.env.action_space), strict=True):
+            if now is not before and now != before:
+                raise DataError(f"{self.task} {does} {now} after reset and declared {before} when it was made: set its spaces in __init__ for good")
+
     def render(self) -> Any:
         try:
             return self.env.render()
@@ -116,7 +135,7 @@ class Adapted(gymnasium.Wrapper):
         try:
             return float(reward) if isinstance(reward, np.generic) else float(np.asarray(reward).item())
         except (TypeError, ValueError) as error:
-            raise DataError(f"{self.task} gave the reward {reward!r}, which is not a number") from error
+            raise BrokenEpisodeError(f"{self.task} gave the reward {reward!r}, which is not a number") from error
 
 
 def prepare_drawing() -> None:

@@ -7,17 +7,25 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from gymnasium import spaces
 
-from dualac.errors import DataError, UsageError
+from dualac.errors import BrokenEpisodeError, UsageError
 
 # What float32 cannot hold becomes infinite, which the training loop notices. A filter, not np.errstate: that costs every step of a simulator 8 %.
 warnings.filterwarnings("ignore", "overflow encountered in cast", RuntimeWarning, re.escape(__name__))
 
 IMAGE_RANK = 3  # an array of this rank is a picture whatever its dtype; one rank less is a picture only in bytes
+
+
+class Part(NamedTuple):
+    """One box of the observation, by its keys joined with dots ("" where it is the whole), and the numbers of the vector it fills."""
+
+    name: str
+    start: int
+    stop: int
 
 
 @final
@@ -34,6 +42,11 @@ class Layout:
         if self.size == 0:
             raise UsageError(f"{task} observes nothing ({space}): there is nothing to learn from")
 
+    def parts(self) -> list[Part]:
+        """What lies where, for whoever reads a run, or feeds its policy, later."""
+        ends = np.cumsum(self._sizes).tolist()
+        return [Part(".".join(map(str, path)), end - size, end) for path, size, end in zip(self._paths, self._sizes, ends, strict=True)]
+
     def flat(self, observation: Any) -> np.ndarray:
         """A fresh vector: callers keep observations, and environments reuse their buffers."""
         try:
@@ -42,7 +55,7 @@ class Layout:
             with np.errstate(over="ignore"):
                 vector = np.concatenate(self._parts(observation), axis=None, dtype=np.float32, casting="unsafe")
         except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise DataError(f"{self._task} observed what its space does not declare: {type(error).__name__}: {error}") from error
+            raise BrokenEpisodeError(f"{self._task} observed what its space does not declare: {type(error).__name__}: {error}") from error
         if vector.size != self.size:
             self.check(observation)
         return vector
@@ -52,7 +65,7 @@ class Layout:
         for path, size in zip(self._paths, self._sizes, strict=True):
             found = np.size(_part(observation, path))
             if found != size:
-                raise DataError(f"{self._task} observed {found} numbers{_at(path)} where its space declares {size}")
+                raise BrokenEpisodeError(f"{self._task} observed {found} numbers{_at(path)} where its space declares {size}")
 
 
 def _getter(paths: list[tuple[Any, ...]]) -> Callable[[Any], Sequence[Any]]:

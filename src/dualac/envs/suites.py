@@ -84,6 +84,7 @@ def _ordered(version: str) -> tuple[int, ...]:
 def silence() -> Iterator[None]:
     """Nothing reaches the terminal, be it printed by Python, by C or as a warning: for imports and builds, whose banners nobody can act on."""
     levels = {logger: logger.level for logger in (logging.getLogger("absl"), MUJOCO)}
+    handlers = logging.root.handlers[:]
     for logger in levels:
         logger.setLevel(logging.ERROR)
     try:
@@ -91,6 +92,7 @@ def silence() -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
+        logging.root.handlers[:] = handlers  # one that was added meanwhile writes where nobody reads, and so would our own warnings
         for logger, level in levels.items():
             logger.setLevel(level)
 

@@ -1,48 +1,144 @@
 """How good the learned policy is: whole episodes of it, in an environment of their own. Pure: the same policy, task and seeds give the same rows."""
 
+import contextlib
 import math
-from collections.abc import Callable, Iterable
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
 
 from dualac.envs.protocol import Success
-from dualac.errors import BrokenEpisodeError
-from dualac.training.replay import to_float32
+from dualac.errors import BrokenEpisodeError, DualacError
+from dualac.training.guarded import Guarded
+from dualac.training.machine import borrowed
 
 DECIDED_BY: dict[Success, str] = {"any": "success", "last": "success_last"}  # the rule, and the column that it reads
 
 Act = Callable[[np.ndarray], np.ndarray]
+Broken = Callable[[int, BrokenEpisodeError], None]
+Played = tuple[dict[str, Any], BrokenEpisodeError | None]
+HIDDEN = 0.05  # share of a value that a time limit may hide
+LONG = 5.0  # seconds of an evaluation from which on it pays to have others help: they take about two to be there
 
 
-def evaluate(env: gymnasium.Env, act: Act, seeds: Iterable[int]) -> list[dict[str, Any]]:
-    """A row an episode: its seed, return, length, and success at any step and at the last one where the task defines success."""
-    return [{"episode": index, "seed": seed, **play(env, act, seed)} for index, seed in enumerate(seeds)]
+class Judge(NamedTuple):
+    """What the critics make of states and actions, to be held against what came of them."""
+
+    value: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    gamma: float
+
+    def compare(self, steps: list[tuple[np.ndarray, np.ndarray, float]], *, ended: bool) -> dict[str, float]:
+        """Mean |Q| and mean |G| of an episode's steps, G the discounted return seen from there.
+
+        A time limit hides what comes after it: of an episode that it cut only the steps count from which on nearly all that matters was seen,
+        and of one too short for that, the first.
+        """
+        observed, rewards = 0.0, [reward for _, _, reward in steps]
+        returns = [observed := reward + self.gamma * observed for reward in reversed(rewards)][::-1]
+        hidden = math.ceil(math.log(HIDDEN) / math.log(self.gamma)) if 0 < self.gamma < 1 else 1
+        count = len(steps) if ended else max(1, len(steps) - hidden)
+        obs, actions = (np.stack([step[which] for step in steps[:count]]) for which in (0, 1))
+        return {"value": float(np.abs(self.value(obs, actions)).mean()), "discounted_return": float(np.abs(returns[:count]).mean())}
 
 
-def play(env: gymnasium.Env, act: Act, seed: int, each_step: Callable[[], None] = lambda: None) -> dict[str, Any]:
-    """One episode. An environment that breaks down (NaN, infinity) ends it there, and the row says so."""
-    obs, _ = env.reset(seed=seed)
-    bad = over = not np.isfinite(obs).all()
-    total, length, success = 0.0, 0, []
-    each_step()
-    while not over:
-        try:
-            obs, reward, terminated, truncated, info = env.step(act(obs))
-        except BrokenEpisodeError:
-            reward, terminated, truncated, info = math.nan, False, False, {}
-        bad = not (np.isfinite(obs).all() and np.isfinite(to_float32(reward)))
-        over = terminated or truncated or bad
-        total += 0.0 if bad else float(reward)
-        length += 1
-        if "success" in info:
-            success.append(bool(info["success"]))
+def evaluate(
+    players: Sequence[gymnasium.Env],
+    act: Act,
+    seeds: Iterable[int],
+    broken: Broken = lambda seed, error: None,
+    judge: Judge | None = None,
+) -> list[dict[str, Any]]:
+    """A row an episode: its seed, return, length, and success at any step and at the last one where the task defines success.
+
+    Several environments play at once; an episode is a function of its seed, so the rows do not depend on how many. `broken` is told of each
+    episode that breaks.
+    """
+    seeds = list(seeds)
+    if len(players) == 1:
+        played = [play(players[0], act, seed, judge=judge) for seed in seeds]
+    else:
+        idle: SimpleQueue[gymnasium.Env] = SimpleQueue()
+        for env in players:
+            idle.put(env)
+
+        def next_player(seed: int) -> Played:
+            env = idle.get()
+            try:
+                return play(env, act, seed, judge=judge)
+            finally:
+                idle.put(env)
+
+        with ThreadPoolExecutor(len(players)) as threads:
+            played = list(threads.map(next_player, seeds))
+    for seed, (_, error) in zip(seeds, played, strict=True):
+        if error:
+            broken(seed, error)
+    return [{"episode": index, "seed": seed, **row} for index, (seed, (row, _)) in enumerate(zip(seeds, played, strict=True))]
+
+
+class Stage:
+    """Where a run is evaluated: in an environment of its own, and, where that takes long and other cores are idle, in further ones on those."""
+
+    def __init__(self, env: Guarded) -> None:
+        self.env = env
+        self._beside: list[Guarded] = []
+        self._alone = 0.0  # seconds that an evaluation takes without help
+
+    def evaluate(self, act: Act, seeds: list[int], broken: Broken, judge: Judge | None = None) -> list[dict[str, Any]]:
+        with borrowed(len(seeds) - 1 if self._alone > LONG else 0) as cores:
+            players = [self.env, *self._on(cores)]
+            began = time.monotonic()
+            rows = evaluate(players, act, seeds, broken, judge)
+        self._alone = (time.monotonic() - began) * len(players)
+        return rows
+
+    def close(self) -> None:
+        for env in (self.env, *self._beside):
+            env.close()
+
+    def _on(self, cores: list[int]) -> list[Guarded]:
+        """An environment in a process of its own on each of these cores; where one cannot be had, those that could."""
+        with contextlib.suppress(DualacError):
+            while len(self._beside) < len(cores):
+                self._beside.append(self.env.elsewhere())
+        ready = self._beside[: len(cores)]
+        for env, core in zip(ready, cores, strict=False):
+            env.move_to(core)
+        return ready
+
+
+def play(env: gymnasium.Env, act: Act, seed: int, each_step: Callable[[], None] = lambda: None, judge: Judge | None = None) -> Played:
+    """One episode. Where the environment breaks it ends, the row says so, and the error is handed over. Give it a `Guarded` environment."""
+    total, length, success, steps, terminated = 0.0, 0, [], [], False
+    broken: BrokenEpisodeError | None = None
+    try:
+        obs, _ = env.reset(seed=seed)
         each_step()
+        over = False
+        while not over:
+            action = act(obs)
+            length += 1
+            seen = obs
+            obs, reward, terminated, truncated, info = env.step(action)
+            over = terminated or truncated
+            if judge:
+                steps.append((seen, action, float(reward)))
+            total += float(reward)
+            if "success" in info:
+                success.append(bool(info["success"]))
+            each_step()
+    except BrokenEpisodeError as error:
+        broken = error
     row: dict[str, Any] = {"return": total, "length": length}
     if success:
         row |= {"success": any(success), "success_last": success[-1]}
-    return row | ({"bad": True} if bad else {})
+    if judge and steps and not broken:
+        row |= judge.compare(steps, ended=terminated)
+    return row | ({"bad": True, "reason": str(broken)} if broken else {}), broken
 
 
 def summary(rows: list[dict[str, Any]], success: Success = "any") -> dict[str, float]:
@@ -54,4 +150,9 @@ def summary(rows: list[dict[str, Any]], success: Success = "any") -> dict[str, f
         "eval/mean_ep_length": float(np.mean([row["length"] for row in rows])),
     }
     judged = [row[DECIDED_BY[success]] for row in rows if "success" in row]
-    return means | ({"eval/success_rate": float(np.mean(judged))} if judged else {})
+    if judged:
+        means["eval/success_rate"] = float(np.mean(judged))
+    observed = sum(row["discounted_return"] for row in rows if "value" in row)
+    if observed > 0:
+        means["train/overestimation"] = sum(row["value"] for row in rows if "value" in row) / observed
+    return means

@@ -25,6 +25,8 @@ class Work(NamedTuple):
 class Flags(NamedTuple):
     allow_inexact: bool = False
     tensorboard: bool = False
+    isolated: float | None = None
+    """seconds that an environment in a process of its own has for an answer"""
 
 
 class _Child(NamedTuple):
@@ -82,6 +84,7 @@ class _Launcher:
     def _start(self, work: Work) -> None:
         words = [sys.executable, "-m", "dualac.training.worker", "--threads", str(work.threads)]
         words += ["--allow-inexact"] * self._flags.allow_inexact + ["--tensorboard"] * self._flags.tensorboard
+        words += [] if self._flags.isolated is None else ["--isolate-env", str(self._flags.isolated)]
         with (work.paths[0] / "worker.log").open("a") as log:
             process = subprocess.Popen(
                 [*words, *map(str, work.paths)],

@@ -15,6 +15,7 @@ from dualac.training.replay import to_float32
 from dualac.training.run import Run
 from dualac.types import Agent, Metrics, Spec, State, Transition
 
+PIECE = 256  # states that are judged at once
 NONFINITE = "nonfinite"  # the metric that is 1 where an update saw what is not a number
 INIT, EXPLORE, UPDATE, HEAR = range(4)  # streams of JAX keys; never renumber: runs depend on it
 
@@ -87,8 +88,15 @@ class Learner:
         return {f"train/{name}": float(value) for name, value in self._diagnose(self.member_state(index), batch).items()}
 
     def value(self, index: int) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """The critics' mean, as a function of many states and actions. They are judged in pieces of one size, so that it is compiled once."""
         state = self.member_state(index)
-        return lambda obs, action: np.asarray(self._value(state, obs, action))
+
+        def judged(obs: np.ndarray, action: np.ndarray) -> np.ndarray:
+            pieces = range(0, len(obs), PIECE)
+            values = [self._value(state, _padded(obs[start : start + PIECE]), _padded(action[start : start + PIECE])) for start in pieces]
+            return np.concatenate([np.asarray(value) for value in values])[: len(obs)]
+
+        return judged
 
     def forget_metrics(self) -> None:
         self.tally = self._zeros()
@@ -150,6 +158,10 @@ class Learner:
 
     def _member(self, tree: Any, index: int) -> Any:
         return jax.tree.map(lambda leaf: leaf[index], tree) if self.size > 1 else tree
+
+
+def _padded(rows: np.ndarray) -> np.ndarray:
+    return np.concatenate([rows, np.zeros((PIECE - len(rows), rows.shape[1]), rows.dtype)]) if len(rows) < PIECE else rows
 
 
 def _named(tree: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from dualac.errors import DataError, DualacError, RunFailedError, TryAgainError,
 from dualac.spelling import difference
 from dualac.training import machine
 from dualac.training.checkpoint import Snapshot
-from dualac.training.evaluate import evaluate, summary
+from dualac.training.evaluate import Judge, summary
 from dualac.training.learner import Learner
 from dualac.training.lock import owned
 from dualac.training.member import Member
@@ -34,12 +34,12 @@ class Interrupted(DualacError):
     """Stopped by a signal, after a checkpoint."""
 
 
-def train(paths: list[Path], report: Report, *, allow_inexact: bool = False, tensorboard: bool = False) -> None:
-    """Take runs, one or a pack of seeds, from wherever they are to their last step."""
+def train(paths: list[Path], report: Report, *, allow_inexact: bool = False, tensorboard: bool = False, isolated: float | None = None) -> None:
+    """Take runs, one or a pack of seeds, from wherever they are to their last step. `isolated`: see `envs.make`."""
     with contextlib.ExitStack() as stack, _signals() as asked:
         for path in paths:
             stack.enter_context(owned(path))
-        session = Session(paths, report, tensorboard=tensorboard)
+        session = Session(paths, report, tensorboard=tensorboard, isolated=isolated)
         stack.callback(session.close)
         try:
             session.start(allow_inexact=allow_inexact)
@@ -64,9 +64,9 @@ def train(paths: list[Path], report: Report, *, allow_inexact: bool = False, ten
 class Session:
     """A pack of runs in this process: members on the host's side, a learner on the device's."""
 
-    def __init__(self, paths: list[Path], report: Report, *, tensorboard: bool) -> None:
+    def __init__(self, paths: list[Path], report: Report, *, tensorboard: bool, isolated: float | None) -> None:
         machine.use_compilation_cache()
-        self.members = [Member(path, together=len(paths), tensorboard=tensorboard) for path in paths]
+        self.members = [Member(path, together=len(paths), tensorboard=tensorboard, isolated=isolated) for path in paths]
         self.run = self.members[0].run
         self.fingerprint = machine.fingerprint()
         self.step = 0
@@ -103,6 +103,10 @@ class Session:
                 self.introduce()
                 self.learner.reset(step - 1, same_init=run.reset_same_init)
                 self._event("reset")
+            if run.restarts_explorer_after(step - 1):
+                self.introduce()
+                self.learner.restart_explorer(step - 1)
+                self._event("explorer_restarted")
             if step < run.warmup:
                 self._interact([member.random_action(step) for member in self.members], step)
             else:
@@ -144,7 +148,7 @@ class Session:
     def log(self) -> None:
         learning = self.step >= self.run.warmup
         for i, member in enumerate(self.members):
-            row = member.rollout_metrics() | (self.learner.metrics(i) if learning else {})
+            row = member.rollout_metrics() | (self._learning_metrics(i, member) if learning else {})
             clock = {"time/total_timesteps": self.step, "time/fps": self._pace.speed(self.step), "time/time_elapsed": self._seconds(member)}
             member.log.training(row | clock | {"train/n_updates": self._updates()}, self.step)
             self._shown[i] |= row
@@ -152,13 +156,21 @@ class Session:
             self.learner.forget_metrics()
         self.tell("progress")
 
+    def _learning_metrics(self, index: int, member: Member) -> dict[str, float]:
+        """Means over the updates since the last row, and what one batch shows now."""
+        if not member.replay.size:
+            return {}
+        return self.learner.metrics(index) | self.learner.diagnose(index, member.glance(self.step))
+
     def evaluate(self) -> None:
         self.introduce()
         self._evaluate_at(self.step)
 
     def _evaluate_at(self, step: int) -> None:
         for i, member in enumerate(self.members):
-            rows = evaluate(member.eval_env, self.learner.exploit(i), member.eval_seeds(step))
+            broken = functools.partial(member.count_bad_evaluation, step)
+            judge = Judge(self.learner.value(i), member.run.algorithm.gamma)
+            rows = member.stage.evaluate(self.learner.exploit(i), member.eval_seeds(step), broken, judge)
             means = summary(rows, member.run.protocol.success)
             member.log.evaluation([{"step": step, **row} for row in rows], means, step)
             self._shown[i] |= means
@@ -182,7 +194,7 @@ class Session:
         """Say on disk why the run ended, so that nobody averages over it unaware."""
         for member in self.members:
             write_json(member.path / "FAILED", {"step": self.step, "reason": str(error), "error": type(error).__name__})
-            if not isinstance(error, DualacError):
+            if error.__cause__ or not isinstance(error, DualacError):  # what the environment raised is the cause of the failure
                 (member.path / "traceback.txt").write_text("".join(traceback.format_exception(error)))
             member.log.event("failed", self.step, reason=str(error))
 
@@ -224,6 +236,7 @@ class Session:
             member.start_over()
             member.log.rewind({})
             write_json(member.path / "machine.json", machine.describe())
+            self._test_replay(member)
             member.begin_episode(0)
         self._fresh = True
         self._event(STARTED)
@@ -236,11 +249,17 @@ class Session:
             changed = difference(self.fingerprint, snapshot.facts["fingerprint"])
             if changed and not allow_inexact:
                 raise DataError(f"{member.path} cannot be resumed to the bit here ({'; '.join(changed)}); --allow-inexact resumes it all the same")
+            self._test_replay(member)
             trouble = member.restore(snapshot)
             for sentence in [*changed, *([trouble] if trouble else [])]:
                 self._warn(member, "inexact_resume", sentence)
         self._event("resumed")
         self.tell("resumed")
+
+    def _test_replay(self, member: Member) -> None:
+        trouble = member.test_replay(self.step)
+        if trouble:
+            self._warn(member, "not_replayable", trouble)
 
     def _warn(self, member: Member, kind: str, sentence: str) -> None:
         member.log.event(kind, self.step, reason=sentence)

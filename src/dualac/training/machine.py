@@ -8,6 +8,7 @@ import os
 import platform
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from dualac.errors import UsageError
 
 VERSIONS = ("dualac", "jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "dm_control", "metaworld", "myosuite")
 _leases: list[int] = []  # file descriptors: a core is ours until this process ends
+_others: list[int] = []  # cores that this process could have used and keeps off since it was pinned
 
 
 def usable_cores() -> list[int]:
@@ -29,34 +31,47 @@ def pin(threads: int) -> list[int]:
     cores = usable_cores()
     if not 1 <= threads <= len(cores):
         raise UsageError(f"--threads must be between 1 and {len(cores)}, the cores this process may use, not {threads}")
-    folder = Path(tempfile.gettempdir()) / f"dualac-cores-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    taken, rest = [], []
+    taken = []
     for core in cores:
-        lease = os.open(folder / f"core{core}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        try:
-            if len(taken) == threads:
-                raise BlockingIOError
-            fcntl.flock(lease, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lease = _lease(core) if len(taken) < threads else None
+        if lease is not None:
             taken.append(core)
             _leases.append(lease)
-        except BlockingIOError:
-            os.close(lease)
-            rest.append(core)
+    rest = [core for core in cores if core not in taken]
     start = os.getpid() % max(len(rest), 1)  # spread those that must share
     chosen = taken + (rest[start:] + rest[:start])[: threads - len(taken)]
     os.sched_setaffinity(0, chosen)
+    _others[:] = [core for core in cores if core not in chosen]
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     return sorted(chosen)
 
 
-def die_with_parent() -> None:
-    """Linux: ask for SIGTERM, which checkpoints, if the launcher dies."""
-    import ctypes
-    import signal
+@contextlib.contextmanager
+def borrowed(most: int) -> Iterator[list[int]]:
+    """Cores beside those of a pinned process that no run holds, at most so many, held for a while."""
+    held: dict[int, int] = {}
+    for core in _others:
+        lease = _lease(core) if len(held) < most else None
+        if lease is not None:
+            held[core] = lease
+    try:
+        yield list(held)
+    finally:
+        for lease in held.values():
+            os.close(lease)
 
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGTERM)
+
+def _lease(core: int) -> int | None:
+    """The lock on a core, or None where another process has it."""
+    folder = Path(tempfile.gettempdir()) / f"dualac-cores-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    lease = os.open(folder / f"core{core}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lease, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lease)
+        return None
+    return lease
 
 
 def accelerator_installed() -> bool:

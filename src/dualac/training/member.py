@@ -1,25 +1,27 @@
 """One seed of a run on the host's side: its environment, its replay, the episode it is in, its log and its checkpoints."""
 
-import math
 from collections import deque
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dualac import envs
 from dualac.errors import BrokenEpisodeError, RunFailedError
 from dualac.training.checkpoint import Arrays, Checkpoints, Facts, Snapshot
+from dualac.training.evaluate import Stage
+from dualac.training.guarded import Guarded
 from dualac.training.log import Log
 from dualac.training.machine import require_memory
-from dualac.training.replay import Replay, replay_bytes, to_float32
+from dualac.training.replay import Replay, replay_bytes
 from dualac.training.run import Run, load
-from dualac.types import Spec
+from dualac.types import Spec, Transition
 
-EPISODES, EVALUATIONS, WARMUP, SAMPLER, BASELINE = range(1, 6)  # streams of random numbers; never renumber: runs depend on it
+EPISODES, EVALUATIONS, WARMUP, SAMPLER, BASELINE, REPLAYED, GLANCE = range(1, 8)  # streams of random numbers; never renumber: runs depend on it
+NOT_AGAIN = "{} does not play the same episode again from its seed"
 EPISODE = "episode."  # what a snapshot's names of the episode in flight begin with
 RECENT = 100  # episodes in the running means, as in Stable-Baselines3
-BAD_LIMIT, BAD_WINDOW = 10, 10_000  # more broken transitions than this within so many steps, and the environment is called broken
+BAD_LIMIT, BAD_WINDOW = 10, 10_000  # more broken episodes than this within so many steps, and the environment is called broken
+TEST_STEPS = 5  # of the episode that is played twice at the start of a run
 
 
 def stream(seed: int, purpose: int, *index: int) -> np.random.SeedSequence:
@@ -32,12 +34,13 @@ def episode_seed(seed: int, purpose: int, *index: int) -> int:
 
 
 class Member:
-    def __init__(self, path: Path, *, together: int = 1, tensorboard: bool = False) -> None:
-        """`together`: how many seeds have their replay in this process."""
+    def __init__(self, path: Path, *, together: int = 1, tensorboard: bool = False, isolated: float | None = None) -> None:
+        """`together`: how many seeds have their replay in this process. `isolated`: see `envs.make`."""
         self.path = path
         self.run: Run = load(path)
-        self.env = envs.make(self.run.task, protocol=self.run.protocol)
-        self.eval_env = envs.make(self.run.task, protocol=self.run.protocol)
+        self.env = Guarded(self.run.task, self.run.protocol, isolated=isolated)
+        self.eval_env = Guarded(self.run.task, self.run.protocol, isolated=isolated)
+        self.stage = Stage(self.eval_env)
         self.spec = Spec(self.env.observation_space.shape[0], self.env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
         capacity = min(self.run.capacity, self.run.steps)
         replays = f"the replay of {together} seeds" if together > 1 else "a replay"
@@ -49,6 +52,8 @@ class Member:
         self.episodes = 0
         self.bad_steps: list[int] = []
         self.bad_total = 0
+        self.bad_evaluations: list[int] = []
+        self.replays = True  # whether an episode can be played again
         self.seconds = 0.0  # spent on this run before this process took it up
 
     def start_over(self) -> None:
@@ -59,15 +64,17 @@ class Member:
     def begin_episode(self, step: int) -> None:
         """Play the next episode; one that is broken from its first observation is passed over."""
         while True:
-            obs, _ = self.env.reset(seed=episode_seed(self.run.seed, EPISODES, self.episodes))
-            self.obs = obs
-            self.actions: list[np.ndarray] = []
-            self.total = 0.0
-            self.succeeded: bool | None = None
-            if np.isfinite(obs).all():
-                return
-            self._count_bad(step, "reset")
+            try:
+                return self._reset()
+            except BrokenEpisodeError as error:
+                self._count_bad(step, "reset", error)
             self.episodes += 1
+
+    def _reset(self) -> None:
+        self.obs, _ = self.env.reset(seed=episode_seed(self.run.seed, EPISODES, self.episodes))
+        self.actions: list[np.ndarray] = []
+        self.total = 0.0
+        self.succeeded: bool | None = None
 
     def random_action(self, step: int) -> np.ndarray:
         draw = np.random.default_rng(stream(self.run.seed, WARMUP, step)).uniform(-1.0, 1.0, self.spec.action_dim)
@@ -78,14 +85,12 @@ class Member:
         self.actions.append(action)
         try:
             obs, reward, terminated, truncated, info = self.env.step(action)
-        except BrokenEpisodeError:
-            obs, reward, terminated, truncated, info = self.obs, math.nan, False, False, {}
+        except BrokenEpisodeError as error:
+            # Not stored, and the episode is cut like a time limit: the last good transition bootstraps from its own next observation.
+            self._count_bad(step, "step", error)
+            return self._end_episode(step)
         if "success" in info:
             self.succeeded = self.run.protocol.succeeded(self.succeeded, info["success"])
-        if not (np.isfinite(obs).all() and np.isfinite(to_float32(reward))):
-            # Not stored, and the episode is cut like a time limit: the last good transition bootstraps from its own next observation.
-            self._count_bad(step, "step")
-            return self._end_episode(step)
         self.replay.add(self.obs, action, reward, 0.0 if terminated else 1.0, obs)
         self.obs = obs
         self.total += float(reward)
@@ -98,16 +103,55 @@ class Member:
         self.begin_episode(step)
         return total
 
-    def _count_bad(self, step: int, where: str) -> None:
+    def _count_bad(self, step: int, where: str, error: BrokenEpisodeError) -> None:
         self.bad_total += 1
-        self.bad_steps = [earlier for earlier in self.bad_steps if earlier > step - BAD_WINDOW] + [step]
-        self.log.event("bad_transition", step, where=where, episode=self.episodes, seed=episode_seed(self.run.seed, EPISODES, self.episodes))
-        if len(self.bad_steps) > BAD_LIMIT:
-            times = f"{len(self.bad_steps)} times within {BAD_WINDOW} steps, last at step {step}"
-            raise RunFailedError(f"environment broken: {self.run.task} gave NaN or infinity {times}")
+        seed = episode_seed(self.run.seed, EPISODES, self.episodes)
+        self.log.event("bad_transition", step, where=where, episode=self.episodes, seed=seed, reason=str(error))
+        self.bad_steps = self._counted(self.bad_steps, step, error)
+
+    def count_bad_evaluation(self, step: int, seed: int, error: BrokenEpisodeError) -> None:
+        """Apart from the episodes of training, which do not depend on how often there are evaluations."""
+        self.log.event("bad_evaluation", step, where="evaluation", seed=seed, reason=str(error))
+        self.bad_evaluations = self._counted(self.bad_evaluations, step, error)
+
+    def _counted(self, earlier: list[int], step: int, error: BrokenEpisodeError) -> list[int]:
+        """The steps of the broken episodes that still count, this one among them; too many fail the run."""
+        counted = [one for one in earlier if one >= step - BAD_WINDOW] + [step]
+        if len(counted) > BAD_LIMIT:
+            times = f"{len(counted)} times within {BAD_WINDOW} steps, last at step {step}"
+            raise RunFailedError(f"environment broken: {self.run.task} broke {times}: {error}") from error.__cause__
+        return counted
+
+    def test_replay(self, step: int) -> str | None:
+        """Whether an episode can be played again from its seed and actions, which is how a run is resumed amid one. A sentence if not.
+
+        In the environment of evaluations: training's is left alone. One that breaks meanwhile has shown nothing.
+        """
+        seed = episode_seed(self.run.seed, REPLAYED)
+        try:
+            self.replays = self._glimpse(seed) == self._glimpse(seed)
+        except BrokenEpisodeError as error:
+            self.log.event("bad_evaluation", step, where="self-test", seed=seed, reason=str(error))
+        if self.replays:
+            return None
+        return f"{NOT_AGAIN.format(self.run.task)}: where it is stopped and resumed, the episode in flight will be cut"
+
+    def _glimpse(self, seed: int) -> bytes:
+        """The first steps of an episode of fixed actions, to the bit."""
+        seen = [self.eval_env.reset(seed=seed)[0].tobytes()]
+        for action in np.random.default_rng(seed).uniform(-1.0, 1.0, (TEST_STEPS, self.spec.action_dim)).astype(np.float32):
+            obs, reward, terminated, truncated, _ = self.eval_env.step(action)
+            seen += [obs.tobytes(), np.float64(reward).tobytes(), bytes([terminated, truncated])]
+            if terminated or truncated:
+                break
+        return b"".join(seen)
 
     def eval_seeds(self, step: int) -> list[int]:
         return [episode_seed(self.run.seed, EVALUATIONS, step, episode) for episode in range(self.run.eval_episodes)]
+
+    def glance(self, step: int) -> Transition:
+        """A minibatch to look at, which changes nothing."""
+        return self.replay.glance(np.random.default_rng(stream(self.run.seed, GLANCE, step)), self.run.batch_size)
 
     def rollout_metrics(self) -> dict[str, float]:
         metrics: dict[str, float] = {"time/episodes": self.episodes, "rollout/bad_transitions": self.bad_total}
@@ -124,33 +168,43 @@ class Member:
         arrays = learned | {EPISODE + "actions": actions, EPISODE + "obs": np.asarray(self.obs, np.float32)}
         facts = {
             "fingerprint": fingerprint, "positions": self.log.positions(), "episodes": self.episodes, "total": self.total,
-            "succeeded": self.succeeded, "recent": list(self.recent), "bad_steps": self.bad_steps, "bad_total": self.bad_total, "seconds": seconds,
+            "succeeded": self.succeeded, "recent": list(self.recent), "bad_steps": self.bad_steps, "bad_total": self.bad_total,
+            "bad_evaluations": self.bad_evaluations, "seconds": seconds,
         }  # fmt: skip
         self.checkpoints.save(Snapshot(step, arrays, facts), self.replay)
 
     def restore(self, snapshot: Snapshot) -> str | None:
-        """Stand where the snapshot was taken, in the middle of an episode: play its actions again from its seed. Says so if that ends elsewhere."""
+        """Stand where the snapshot was taken, in the middle of an episode. Where that cannot be, the episode is cut and a sentence says so."""
         facts = snapshot.facts
         self.log.rewind(facts["positions"], snapshot.step)
         self.episodes, self.bad_steps, self.bad_total = facts["episodes"], list(facts["bad_steps"]), facts["bad_total"]
+        self.bad_evaluations = list(facts.get("bad_evaluations", []))
         self.recent.extend(facts["recent"])
         self.seconds = facts["seconds"]
-        self.begin_episode(snapshot.step)
-        over = False
-        for action in snapshot.arrays[EPISODE + "actions"]:
-            if over:
-                break
-            self.obs, _, terminated, truncated, _ = self.env.step(action)
-            self.actions.append(action)
-            over = terminated or truncated
-        self.total, self.succeeded = facts["total"], facts["succeeded"]
-        if not over and np.array_equal(self.obs, snapshot.arrays[EPISODE + "obs"]):
+        trouble = self._play_again(snapshot) if self.replays else NOT_AGAIN.format(self.run.task)
+        if trouble is None:
+            self.total, self.succeeded = facts["total"], facts["succeeded"]
             return None
         self.episodes += 1
         self.begin_episode(snapshot.step)
-        return f"{self.run.task} does not play the same episode again from its seed: the episode in flight was cut, and the run is no longer exact"
+        return f"{trouble}: the episode in flight was cut, and the run is no longer exact"
+
+    def _play_again(self, snapshot: Snapshot) -> str | None:
+        """The episode in flight, from its seed and actions; what is wrong if it ends elsewhere than before."""
+        try:
+            self._reset()
+            over = False
+            for action in snapshot.arrays[EPISODE + "actions"]:
+                if over:
+                    break
+                self.obs, _, terminated, truncated, _ = self.env.step(action)
+                self.actions.append(action)
+                over = terminated or truncated
+        except BrokenEpisodeError as error:
+            return f"{NOT_AGAIN.format(self.run.task)} ({error})"
+        return None if not over and np.array_equal(self.obs, snapshot.arrays[EPISODE + "obs"]) else NOT_AGAIN.format(self.run.task)
 
     def close(self) -> None:
         self.log.close()
         self.env.close()
-        self.eval_env.close()
+        self.stage.close()

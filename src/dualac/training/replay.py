@@ -40,7 +40,14 @@ class Replay:
 
     def sample(self, minibatches: int, batch_size: int) -> Transition:
         """Minibatches drawn uniformly with replacement, in one gather. Fresh arrays each time: JAX on CPU may alias what it is given."""
-        rows = self._sampler.integers(0, self.size, (minibatches, batch_size))
+        return self._gather(self._sampler, (minibatches, batch_size))
+
+    def glance(self, generator: np.random.Generator, batch_size: int) -> Transition:
+        """A minibatch that the sampler does not notice."""
+        return self._gather(generator, (batch_size,))
+
+    def _gather(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Transition:
+        rows = generator.integers(0, self.size, shape)
         return Transition(*(ring[rows] for ring in self._slots))  # pyright: ignore[reportArgumentType]
 
     def oldest(self) -> int:

@@ -7,11 +7,13 @@ import argparse
 import contextlib
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 from dualac.errors import DualacError
+from dualac.parent import die_with_parent
 from dualac.training import machine
 
 
@@ -21,6 +23,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--allow-inexact", action="store_true")
     parser.add_argument("--tensorboard", action="store_true")
+    parser.add_argument("--isolate-env", type=float, metavar="SECONDS")
     words = parser.parse_args()
     speech = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever a simulator prints goes to the log, not into the conversation
@@ -29,13 +32,13 @@ def main() -> int:
         with contextlib.suppress(BrokenPipeError):  # whoever started us is gone, and its death asks us to stop
             speech.write(json.dumps(message) + "\n")
 
-    machine.die_with_parent()
+    die_with_parent(signal.SIGTERM)  # which checkpoints
     sys.path.insert(0, os.getcwd())  # a user's own `module:Id` stands in the directory the command was typed in
     try:
         machine.pin(words.threads)
         from dualac.training.loop import train  # JAX counts its cores when it is imported: after pinning
 
-        train(words.paths, say, allow_inexact=words.allow_inexact, tensorboard=words.tensorboard)
+        train(words.paths, say, allow_inexact=words.allow_inexact, tensorboard=words.tensorboard, isolated=words.isolate_env)
     except DualacError as error:
         say({"kind": "error", "text": str(error), "code": error.code})
         return error.code

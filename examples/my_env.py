@@ -1,0 +1,36 @@
+"""A puck on a table, pushed to a target: a small environment of one's own. `dualac train dac my_env:Push-v0`, typed in this folder, trains on it."""
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+
+class Push(gymnasium.Env):
+    """Force in, position, velocity and the way to the target out; paid for being near, over where the puck falls off the table."""
+
+    def __init__(self):
+        self.action_space = spaces.Box(-0.5, 0.5, (2,), np.float32)  # newtons; any bounded box will do
+        self.observation_space = spaces.Dict(
+            place=spaces.Box(-2, 2, (2,), np.float64),
+            velocity=spaces.Box(-5, 5, (2,), np.float64),
+            to_target=spaces.Box(-4, 4, (2,), np.float64),
+        )
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)  # seeds self.np_random, the only place to draw from
+        self.place, self.target = self.np_random.uniform(-1, 1, (2, 2))
+        self.velocity = np.zeros(2)
+        return self.observe(), {}
+
+    def step(self, action):
+        self.velocity = 0.9 * self.velocity + 0.2 * action
+        self.place = self.place + 0.1 * self.velocity
+        distance = np.linalg.norm(self.target - self.place)
+        fallen = bool(np.abs(self.place).max() > 1.5)  # a true end: terminated. The time limit below is none: truncated
+        return self.observe(), float(np.exp(-3 * distance)), fallen, False, {"success": bool(distance < 0.05)}
+
+    def observe(self):
+        return {"place": self.place, "velocity": self.velocity, "to_target": self.target - self.place}
+
+
+gymnasium.register("Push-v0", Push, max_episode_steps=100)

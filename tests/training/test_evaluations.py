@@ -1,0 +1,84 @@
+"""Evaluations in several environments at once: the same rows, and only where it pays."""
+
+import fcntl
+import os
+
+import numpy as np
+import pytest
+from tests.training import toys
+
+from dualac.envs import Protocol
+from dualac.training import machine
+from dualac.training.evaluate import LONG, Stage, evaluate
+from dualac.training.guarded import Guarded
+
+SEEDS = [3, 1, 4, 1, 5]
+
+
+def act(obs):
+    return np.tanh(obs[:2])
+
+
+def guarded(toy="Drift"):
+    return Guarded(toys.task(toy), Protocol())
+
+
+@pytest.fixture
+def other_core(monkeypatch, tmp_path):
+    """This process is pinned, and there is another core, for which nobody has a lease."""
+    monkeypatch.setattr(machine.tempfile, "gettempdir", lambda: str(tmp_path))
+    core = machine.usable_cores()[-1]
+    monkeypatch.setattr(machine, "_others", [core])
+    return core
+
+
+def test_several_players_give_the_rows_of_one_in_the_order_of_the_seeds():
+    players = [guarded() for _ in range(3)]
+    alone = evaluate(players[:1], act, SEEDS)
+    assert [row["seed"] for row in alone] == SEEDS
+    assert evaluate(players, act, SEEDS) == alone
+
+
+def test_a_broken_episode_is_told_by_its_seed_however_many_play():
+    told = []
+    for players in ([guarded("RaiseInStepAlways")], [guarded("RaiseInStepAlways"), guarded("RaiseInStepAlways")]):
+        heard = []
+        rows = evaluate(players, act, SEEDS, lambda seed, error, heard=heard: heard.append(seed))
+        told.append((heard, [row["bad"] for row in rows]))
+    assert told[0] == told[1] == (SEEDS, [True] * len(SEEDS))
+
+
+def test_a_long_evaluation_is_helped_on_a_core_that_is_idle_and_gives_the_same_rows(other_core):
+    stage = Stage(guarded())
+    alone = stage.evaluate(act, SEEDS, lambda seed, error: None)
+    assert stage._beside == []  # the first is never helped: how long it takes is not known
+    stage._alone = LONG + 1
+    assert stage.evaluate(act, SEEDS, lambda seed, error: None) == alone
+    (helper,) = stage._beside
+    assert os.sched_getaffinity(helper.unwrapped._process.pid) == {other_core}
+    stage.close()
+
+
+@pytest.mark.parametrize("why", ["short", "taken", "unpinned"])
+def test_no_helper_is_made_where_it_does_not_pay(other_core, monkeypatch, why):
+    stage = Stage(guarded())
+    stage._alone = 0.0 if why == "short" else LONG + 1
+    if why == "unpinned":
+        monkeypatch.setattr(machine, "_others", [])
+    lease = machine._lease(other_core) if why == "taken" else None
+    stage.evaluate(act, SEEDS, lambda seed, error: None)
+    assert stage._beside == []
+    if lease is not None:
+        os.close(lease)
+    stage.close()
+
+
+def test_a_borrowed_core_is_given_back(other_core):
+    with machine.borrowed(1) as cores:
+        assert cores == [other_core]
+        with machine.borrowed(1) as more:
+            assert more == []
+    lease = machine._lease(other_core)
+    assert lease is not None
+    fcntl.flock(lease, fcntl.LOCK_UN)
+    os.close(lease)
