@@ -7,7 +7,7 @@ from typing import final
 
 from rich.console import Console
 
-from dualac import envs
+from dualac import envs, own
 from dualac.agents.actor_critic import Algorithm
 from dualac.agents.actor_critic import make_agent as _agent
 from dualac.agents.algorithms import ALGORITHMS
@@ -41,6 +41,14 @@ class FinishedRun:
 
 
 def find_algorithm(name: str) -> Algorithm:
+    """A row of the table, or one of a user's own file: `mine.py:my_algorithm`."""
+    path, colon, variable = name.rpartition(":")
+    if colon and path.endswith(".py"):
+        module = vars(own.load(Path(path)))
+        rows = [key for key, value in module.items() if isinstance(value, Algorithm)]
+        if variable not in rows:
+            raise UsageError(f"{path} has no Algorithm called {variable!r}{nearest(variable, rows) or '; it has ' + (', '.join(rows) or 'none')}")
+        return module[variable]
     if name not in ALGORITHMS:
         raise UsageError(f"no algorithm is called {name!r}{nearest(name, list(ALGORITHMS))}; dualac list algorithms shows them")
     return ALGORITHMS[name]
@@ -81,7 +89,7 @@ def train(
     the command line confines each seed to one. SIGINT and SIGTERM write a checkpoint and raise `Interrupted`.
     """
     row = find_algorithm(algorithm) if isinstance(algorithm, str) else algorithm
-    label = name or (algorithm if isinstance(algorithm, str) else "custom")
+    label = name or (algorithm.rpartition(".py:")[2] if isinstance(algorithm, str) else "custom")
     run = Run(
         label, row, envs.canonical(task), seed, steps, warmup, replay_ratio, batch_size, capacity, resets, reset_every, reset_same_init,
         eval_every, eval_episodes, log_every, checkpoint_every, protocol,

@@ -101,7 +101,7 @@ def train(words: list[str]) -> int:
     if not named and not {"-h", "--help"} & set(words):
         raise UsageError("train what? dualac train ALGORITHM TASK, for example: dualac train dac dmc/cheetah-run")
     name = next((word for word in named if word in known_algorithms()), named[0] if named else "dac")
-    template = Run(name, find_algorithm(name), "")
+    template = Run(name.rpartition(".py:")[2], find_algorithm(name), "")
     parser = Parser(prog=f"dualac train {name}", formatter_class=argparse.ArgumentDefaultsHelpFormatter, allow_abbrev=False)
     parser.add_argument("algorithm", help="a row of `dualac list algorithms`")
     parser.add_argument("task", help="dmc/cheetah-run, gym/HalfCheetah-v5, module:Id; `dualac list tasks` shows them")

@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from dualac import own
 from dualac.errors import DataError, UsageError, nearest
 
-PART = "part"  # the JSON key that names a dataclass
+PART, SOURCE = "part", "source"  # the JSON keys that name a dataclass, and the SHA-256 of the file where it is a user's own
 
 
 class Option(NamedTuple):
@@ -36,7 +37,7 @@ def to_json(thing: Any, *, defaults: bool = True) -> Any:
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
         hints = field_hints(type(thing))
         told = {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing) if defaults or getattr(thing, f.name) != f.default}
-        return {PART: type(thing).__name__, **{name: to_json(fitted(hints[name], value, name), defaults=defaults) for name, value in told.items()}}
+        return {**_origin(type(thing)), **{name: to_json(fitted(hints[name], value, name), defaults=defaults) for name, value in told.items()}}
     return [to_json(item, defaults=defaults) for item in thing] if isinstance(thing, tuple) else thing
 
 
@@ -65,10 +66,13 @@ def from_json(hint: Any, data: Any) -> Any:
     kinds = _parts(hint)
     if kinds:
         name = data.get(PART) if isinstance(data, dict) else None
+        if isinstance(name, str) and SOURCE in data and _origin(kinds.get(name)) != {PART: name, SOURCE: data[SOURCE]}:
+            own.find(name, data[SOURCE])
+            kinds = _parts(hint)
         if not isinstance(name, str) or name not in kinds:
             raise DataError(f"{name if name else data!r} is not one of {', '.join(kinds)}")
         kind, hints = kinds[name], field_hints(kinds[name])
-        given, known = set(data) - {PART}, {f.name: f.default for f in dataclasses.fields(kind)}
+        given, known = set(data) - {PART, SOURCE}, {f.name: f.default for f in dataclasses.fields(kind)}
         strange = {*given - set(known), *(key for key, default in known.items() if default is dataclasses.MISSING and key not in given)}
         if strange:
             raise DataError(f"{name} has other fields than this version's: {', '.join(sorted(strange))}")
@@ -96,7 +100,7 @@ def options(thing: Any, prefix: str = "") -> Iterator[Option]:
     for f in dataclasses.fields(thing):
         value, path = getattr(thing, f.name), prefix + f.name
         nested = dataclasses.is_dataclass(value)
-        if not nested or len(_members(hints[f.name])) > 1:
+        if not nested or len(_parts(hints[f.name])) > 1:
             yield Option(path, value, hints[f.name], docs.get(f.name, ""))
         if nested:
             yield from options(value, path + ".")
@@ -200,8 +204,24 @@ def _members(hint: Any) -> tuple[Any, ...]:
 
 
 def _parts(hint: Any) -> dict[str, type]:
-    """The dataclasses that may stand where this type does."""
-    return {kind.__name__: kind for kind in _members(hint) if isinstance(kind, type) and dataclasses.is_dataclass(kind)}
+    """The dataclasses that may stand where this type does: itself, or all that were derived from it, a user's own among them."""
+    return {_origin(kind)[PART]: kind for member in _members(hint) if isinstance(member, type) for kind in _derived(member)}
+
+
+def _derived(kind: type) -> Iterator[type]:
+    children = kind.__subclasses__()
+    for child in children:
+        yield from _derived(child)
+    if not children and dataclasses.is_dataclass(kind):
+        yield kind
+
+
+def _origin(kind: type | None) -> dict[str, str]:
+    """What names a part: its class, and for a user's own the file that defines it, whose content must stay what it was."""
+    if kind is None:
+        return {}
+    path = own.source(kind)
+    return {PART: kind.__name__} if path is None else {PART: f"{path}:{kind.__name__}", SOURCE: own.digest(path)}
 
 
 def _parse_part(parts: dict[str, type], text: str) -> Any:

@@ -72,6 +72,10 @@ class Ensemble:
     def dormant(self, state: CriticState, obs: Array, action: Array) -> Float[Array, ""]:
         return dormant(self._network(), state.online.params, obs, action)
 
+    def upper(self, zs: Float[Array, "critics *batch atoms"], optimism: Float[Array, ""]) -> Float[Array, "*batch"]:
+        """What an optimist sees."""
+        raise NotImplementedError
+
     def _network(self) -> Critics:
         return Critics(self.k, self.hidden, self.layer_norm, self._atoms())
 
@@ -133,4 +137,4 @@ class Quantile(Ensemble):
         return (weight * optax.huber_loss(error, delta=self.kappa) / self.kappa).mean(axis=(1, 3)).sum()
 
 
-Critic = Scalar | Quantile
+Critic = Ensemble

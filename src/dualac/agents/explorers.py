@@ -37,7 +37,10 @@ def require_distribution(policy: Policy, why: str) -> None:
 
 
 class Follower:
-    """What every explorer can be asked. Those that have nothing of their own to learn are content with what stands here."""
+    """What every explorer can be asked. Those that have nothing of their own to learn are content with what stands here, and say how they act."""
+
+    def act(self, state: Any, around: Surroundings, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
+        raise NotImplementedError
 
     def check(self, policy: Policy, floor: float) -> None:
         """Refuse what it cannot explore with."""
@@ -252,4 +255,4 @@ class OptimisticActor(Follower):
         return Perturbation(self.hidden, actions, self.head_gain, widens=self.form == "perturbation")
 
 
-Explorer = FromPolicy | Noise | UpperBoundShift | OptimisticActor
+Explorer = Follower

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, final
+from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,10 @@ Objective = Callable[[Array, Array], Float[Array, "batch"]]  # (obs, action) -> 
 
 @dataclass(frozen=True)
 class Actor:
-    """What all kinds of actors share. A kind adds its state, its loss and how it acts."""
+    """What all kinds of actors share. A kind adds its state, whose field `actor` is what is trained, its loss and how it acts."""
+
+    stochastic: ClassVar[bool]  # whether it is a distribution, and so has `distribution`
+    targets_wait: ClassVar[bool]  # whether the critics' slow copies move only when the actor does
 
     hidden: tuple[int, ...] = (256, 256)
     """widths of the actor's hidden layers"""
@@ -35,6 +38,27 @@ class Actor:
     def __post_init__(self) -> None:
         if not sensible(self.hidden) or not 0 < self.lr < math.inf or not 1 <= self.delay <= 10_000:
             raise UsageError(f"{self}: hidden sizes must be 1 to 65536, lr positive, delay 1 to 10000")
+
+    def init(self, key: Key, spec: Spec) -> Any:
+        raise NotImplementedError
+
+    def exploit(self, state: Any, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch action"]:
+        """Its best action."""
+        raise NotImplementedError
+
+    def backup(self, state: Any, next_obs: Float[Array, "batch obs"], key: Key) -> tuple[Array, Float[Array, "batch"]]:
+        """The next action of the TD target, and what being there is worth beyond its value."""
+        raise NotImplementedError
+
+    def improve(self, state: Any, objective: Objective, obs: Float[Array, "batch obs"], key: Key) -> tuple[Any, Metrics]:
+        raise NotImplementedError
+
+    def follow(self, state: Any) -> Any:
+        """The slow copy of the actor, where there is one, comes a little closer."""
+        return state
+
+    def diagnose(self, state: Any, obs: Float[Array, "batch obs"]) -> Metrics:
+        return {}
 
 
 class SoftState(NamedTuple):
@@ -51,7 +75,7 @@ class Soft(Actor):
     """
 
     stochastic: ClassVar[bool] = True
-    targets_wait: ClassVar[bool] = False  # the critics' slow copies move at every update, however rarely the actor does
+    targets_wait: ClassVar[bool] = False
 
     temperature: Dual = Learnt(1.0, lr=3e-4, b1=0.9)
     """price of being predictable (alpha)"""
@@ -100,10 +124,6 @@ class Soft(Actor):
         learnt = SoftState(descend(state.actor, grads, self.lr), self.temperature.adjust(state.temperature, excess))
         return learnt, {"actor_loss": loss, "actor_grad_norm": optax.global_norm(grads), "entropy": entropy, "ent_coef": alpha}
 
-    def follow(self, state: SoftState) -> SoftState:
-        """There is no slow copy of the actor."""
-        return state
-
     def diagnose(self, state: SoftState, obs: Float[Array, "batch obs"]) -> Metrics:
         network = GaussianActor(self.hidden, action_dim(state.actor.params))
         return {"saturation": jnp.abs(self.distribution(state, obs).mean).mean(), "actor_dormant": dormant(network, state.actor.params, obs)}
@@ -151,7 +171,6 @@ class Deterministic(Actor):
         return jnp.tanh(self._mean(state.actor.params, obs))
 
     def backup(self, state: DeterministicState, next_obs: Float[Array, "batch obs"], key: Key) -> tuple[Array, Float[Array, "batch"]]:
-        """The next action; being there is worth no more than its value."""
         action = jnp.tanh(self._mean(state.target, next_obs))
         noise = self.target_noise * jax.random.normal(key, action.shape, action.dtype)
         return jnp.clip(action + jnp.clip(noise, -self.noise_clip, self.noise_clip), -1.0, 1.0), jnp.zeros(next_obs.shape[:-1], jnp.float32)
@@ -163,7 +182,6 @@ class Deterministic(Actor):
         return state._replace(actor=descend(state.actor, grads, self.lr)), {"actor_loss": loss, "actor_grad_norm": optax.global_norm(grads)}
 
     def follow(self, state: DeterministicState) -> DeterministicState:
-        """The slow copy comes a little closer."""
         return state._replace(target=polyak_average(state.target, state.actor.params, self.polyak))
 
     def diagnose(self, state: DeterministicState, obs: Float[Array, "batch obs"]) -> Metrics:
@@ -175,4 +193,4 @@ class Deterministic(Actor):
         return apply(DeterministicActor(self.hidden, action_dim(params)), params, obs)
 
 
-Policy = Soft | Deterministic
+Policy = Actor

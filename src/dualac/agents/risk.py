@@ -41,7 +41,18 @@ def refuse_optimism(*betas: float) -> None:
 
 
 class Attitude:
-    """What every pessimism can be asked. Most have nothing to remember, nothing to learn and hear nothing: that is what stands here."""
+    """What every pessimism can be asked. Most have nothing to remember, nothing to learn and hear nothing: that is what stands here.
+
+    One of your own is a frozen dataclass derived from this that says what the TD target takes of the critics, and what the actor climbs.
+    """
+
+    def backup(self, state: Any, zs: Float[Array, "critics batch atoms"], key: Key) -> Float[Array, "batch atoms"]:
+        """What the TD target takes of the slow critics."""
+        raise NotImplementedError
+
+    def objective(self, state: Any, zs: Float[Array, "critics batch atoms"]) -> Float[Array, "batch atoms"]:
+        """What the actor climbs."""
+        raise NotImplementedError
 
     def check(self, critics: int) -> None:
         """Refuse an ensemble of this size, if it makes no sense."""
@@ -231,4 +242,4 @@ class DualDescent(Attitude):
         return moved._replace(params=bounded), {"pessimism": state.params}
 
 
-Pessimism = Fixed | SubsetMin | Bandit | DualDescent
+Pessimism = Attitude

@@ -1,0 +1,56 @@
+"""Files of a user's own: `mine.py:MyAlgorithm`. What they define stands beside what the library has, and is found again when a run is resumed."""
+
+import functools
+import hashlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from dualac.errors import DataError, UsageError
+
+PACKAGE = "dualac."
+
+
+def load(path: Path) -> ModuleType:
+    """The module that a file is. Loaded once, whatever it is called by."""
+    return _load(str(path.resolve()))
+
+
+@functools.cache
+def _load(path: str) -> ModuleType:
+    if not Path(path).is_file():
+        raise UsageError(f"there is no file {path}")
+    name = f"own_{Path(path).stem}_{hashlib.sha256(path.encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is not a Python file")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise UsageError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
+    return module
+
+
+def source(kind: type) -> Path | None:
+    """The file that defines a class of a user's own; None for one of the library's."""
+    if kind.__module__.startswith(PACKAGE):
+        return None
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return Path(file).resolve() if file else None
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def find(named: str, digested: str) -> None:
+    """Load the file of `path:Name`, which must be the one a run was made with."""
+    path = Path(named.rpartition(":")[0])
+    if not path.is_file():
+        raise DataError(f"{path}, which defines a part of this run, is gone")
+    if digest(path) != digested:
+        raise DataError(f"{path} has changed since this run was made with it")
+    load(path)
