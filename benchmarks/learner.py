@@ -1,9 +1,9 @@
 """What one update costs, against the floor set by its matrix products.
 
-    taskset -c 0 .venv/bin/python benchmarks/learner.py [ALGORITHM...]
+    taskset -c 0 .venv/bin/python benchmarks/learner.py [ALGORITHM...] [--all]
 
 The floor is the GFLOP of the update's matrix products, counted in its program, divided by the rate of a 256 x 256 x 256 product measured in the
-same run. Both are timed in alternation, so that a machine that slows down slows both. Run it on an otherwise idle core.
+same run. All are timed in alternation, so that a machine that slows down slows both. Run it on an otherwise idle core.
 """
 
 import argparse
@@ -24,19 +24,19 @@ from dualac.types import Transition
 ROUNDS = 9
 
 
-def count_gflop(jaxpr: jax.extend.core.Jaxpr) -> float:
-    """2 m n k for every matrix product of a program, those inside its loops and branches counted once a turn."""
+def count_gflop(jaxpr: jax.extend.core.Jaxpr, taken: float = 1.0) -> float:
+    """2 m n k for every matrix product of a program, those inside its loops counted once a turn, in its branches by the share `taken`."""
     total = 0.0
     for step in jaxpr.eqns:
         if step.primitive.name == "dot_general":
             (contracted, _), _ = step.params["dimension_numbers"]
             inner = math.prod(step.invars[0].aval.shape[axis] for axis in contracted)
             total += 2e-9 * math.prod(step.outvars[0].aval.shape) * inner
-        turns = step.params.get("length", 1) if step.primitive.name == "scan" else 1
+        turns = {"scan": step.params.get("length", 1), "cond": taken}.get(step.primitive.name, 1)
         for value in jax.tree.leaves(step.params, is_leaf=lambda leaf: hasattr(leaf, "jaxpr") or hasattr(leaf, "eqns")):
             inner_jaxpr = getattr(value, "jaxpr", value)
             if hasattr(inner_jaxpr, "eqns"):
-                total += turns * count_gflop(inner_jaxpr)
+                total += turns * count_gflop(inner_jaxpr, taken)
     return total
 
 
@@ -46,55 +46,74 @@ def seconds(call: object) -> float:
     return time.perf_counter() - began
 
 
-def measure(name: str, obs_dim: int, action_dim: int, batch: int, updates: int) -> dict[str, float | str | int]:
-    agent = make_agent(name, obs_dim, action_dim)
-    draw = np.random.default_rng(0)
+class Row:
+    """A row of the table, compiled, with a state that goes on from call to call."""
 
-    def normal(*shape: int) -> np.ndarray:
-        return draw.normal(size=(updates, batch, *shape)).astype(np.float32)
+    def __init__(self, name: str, asked: argparse.Namespace) -> None:
+        self.name, self.updates, self.ms = name, asked.updates, []
+        agent, draw = make_agent(name, asked.obs, asked.actions), np.random.default_rng(0)
 
-    batches = Transition(normal(obs_dim), np.tanh(normal(action_dim)), normal(), np.ones((updates, batch), np.float32), normal(obs_dim))
-    keys = jax.random.split(jax.random.key(1), updates)
-    learn = jax.jit(lambda state, batches: jax.lax.scan(lambda state, x: agent.update(state, *x), state, (batches, keys)), donate_argnums=0)
-    state = jax.jit(agent.init)(jax.random.key(0))
-    one = jax.tree.map(lambda leaf: leaf[0], batches)
-    gflop = count_gflop(jax.make_jaxpr(agent.update)(state, one, keys[0]).jaxpr)
+        def normal(*shape: int) -> np.ndarray:
+            return draw.normal(size=(asked.updates, asked.batch, *shape)).astype(np.float32)
+
+        ones = np.ones((asked.updates, asked.batch), np.float32)
+        self.batches = Transition(normal(asked.obs), np.tanh(normal(asked.actions)), normal(), ones, normal(asked.obs))  # pyright: ignore[reportArgumentType]
+        keys, counts = jax.random.split(jax.random.key(1), asked.updates), np.arange(asked.updates, dtype=np.uint32)
+        self.learn = jax.jit(
+            lambda state, batches: jax.lax.scan(lambda state, x: agent.update(state, *x), state, (batches, keys, counts)), donate_argnums=0
+        )
+        self.state = jax.jit(agent.init)(jax.random.key(0))
+        one = jax.tree.map(lambda leaf: leaf[0], self.batches)
+        # Where actors move at every so many updates, so much of their work belongs to one.
+        self.gflop = count_gflop(jax.make_jaxpr(agent.update)(self.state, one, keys[0], counts[0]).jaxpr, 1 / ALGORITHMS[name].policy.delay)
+        self.run()
+
+    def run(self) -> None:
+        began = time.perf_counter()
+        self.state, _ = jax.block_until_ready(self.learn(self.state, self.batches))
+        self.ms.append(1e3 * (time.perf_counter() - began) / self.updates)
+
+
+def measure(asked: argparse.Namespace, names: list[str]) -> list[dict[str, float | str | int]]:
+    rows = [Row(name, asked) for name in names]
     square = jnp.full((256, 256), 1e-3)
     product = jax.jit(lambda x: jax.lax.fori_loop(0, 200, lambda _, y: y @ x, x))
     product(square).block_until_ready()
-    state, _ = learn(state, batches)
-    updates_ms, rates = [], []
+    rates = []
     for _ in range(ROUNDS):
-        began = time.perf_counter()
-        state, _ = jax.block_until_ready(learn(state, batches))
-        updates_ms.append(1e3 * (time.perf_counter() - began) / updates)
+        for row in rows:
+            row.run()
         rates.append(200 * 2 * 256**3 / 1e9 / seconds(lambda: product(square)))
-    ms, rate = median(updates_ms), median(rates)
-    return {
-        "algorithm": name, "obs": obs_dim, "actions": action_dim, "batch": batch, "cores": len(os.sched_getaffinity(0)),
-        "ms_per_update": ms, "best_ms_per_update": min(updates_ms), "gflop_per_update": gflop, "sgemm_gflops": rate, "floor_ms": 1e3 * gflop / rate,
-        "times_the_floor": ms / (1e3 * gflop / rate), "percent_of_sgemm": 100 * gflop / rate / (ms / 1e3),
-    }  # fmt: skip
+    rate = median(rates)
+    return [
+        {
+            "algorithm": row.name, "obs": asked.obs, "actions": asked.actions, "batch": asked.batch, "cores": len(os.sched_getaffinity(0)),
+            "ms_per_update": median(row.ms[1:]), "best_ms_per_update": min(row.ms), "gflop_per_update": row.gflop, "sgemm_gflops": rate,
+            "floor_ms": 1e3 * row.gflop / rate, "times_the_floor": median(row.ms[1:]) / (1e3 * row.gflop / rate),
+            "percent_of_sgemm": 100 * row.gflop / rate / (median(row.ms[1:]) / 1e3), "times_the_first": median(row.ms[1:]) / median(rows[0].ms[1:]),
+        }
+        for row in rows
+    ]  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("algorithms", nargs="*", default=["dac", "sac"], help=f"of {', '.join(ALGORITHMS)}")
+    parser.add_argument("algorithms", nargs="*", default=["sac", "dac"], help=f"of {', '.join(ALGORITHMS)}")
+    parser.add_argument("--all", action="store_true", help="every row, SAC first")
     parser.add_argument("--obs", type=int, default=17)
     parser.add_argument("--actions", type=int, default=6)
     parser.add_argument("--batch", type=int, default=256)
-    parser.add_argument("--updates", type=int, default=16, help="updates in one compiled call")
+    parser.add_argument("--updates", type=int, default=20, help="updates in one compiled call")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
-    for name in asked.algorithms:
-        found = measure(name, asked.obs, asked.actions, asked.batch, asked.updates)
+    for found in measure(asked, ["sac", *(name for name in ALGORITHMS if name != "sac")] if asked.all else asked.algorithms):
         if asked.json:
             print(json.dumps(found))
         else:
             print(
-                f"{name}: {found['ms_per_update']:.2f} ms an update (best {found['best_ms_per_update']:.2f}) on {found['cores']} core(s); "
-                f"{found['gflop_per_update']:.3f} GFLOP of matrix products at {found['sgemm_gflops']:.0f} GFLOP/s take {found['floor_ms']:.2f} ms: "
-                f"{found['times_the_floor']:.2f} times the floor"
+                f"{found['algorithm']}: {found['ms_per_update']:.2f} ms an update "
+                f"(best {found['best_ms_per_update']:.2f}) on {found['cores']} core(s), {found['times_the_first']:.2f} times the first row's; {found['gflop_per_update']:.3f} GFLOP of matrix products at "
+                f"{found['sgemm_gflops']:.0f} GFLOP/s take {found['floor_ms']:.2f} ms: {found['times_the_floor']:.2f} times the floor"
             )
 
 
