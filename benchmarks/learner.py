@@ -111,9 +111,10 @@ def main() -> None:
             print(json.dumps(found))
         else:
             print(
-                f"{found['algorithm']}: {found['ms_per_update']:.2f} ms an update "
-                f"(best {found['best_ms_per_update']:.2f}) on {found['cores']} core(s), {found['times_the_first']:.2f} times the first row's; {found['gflop_per_update']:.3f} GFLOP of matrix products at "
-                f"{found['sgemm_gflops']:.0f} GFLOP/s take {found['floor_ms']:.2f} ms: {found['times_the_floor']:.2f} times the floor"
+                f"{found['algorithm']}: {found['ms_per_update']:.2f} ms an update (best {found['best_ms_per_update']:.2f}) "
+                f"on {found['cores']} core(s), {found['times_the_first']:.2f} times the first row's; "
+                f"{found['gflop_per_update']:.3f} GFLOP of matrix products at {found['sgemm_gflops']:.0f} GFLOP/s "
+                f"take {found['floor_ms']:.2f} ms: {found['times_the_floor']:.2f} times the floor"
             )
 
 
