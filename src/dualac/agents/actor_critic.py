@@ -5,7 +5,6 @@ from typing import Any, Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array
 
 from dualac.agents.critics import Critic, CriticState
@@ -13,7 +12,7 @@ from dualac.agents.distributions import TanhNormal
 from dualac.agents.explorers import Explorer, OptimisticActor, Surroundings
 from dualac.agents.policies import Policy, Soft
 from dualac.agents.risk import Pessimism, spread
-from dualac.agents.trained import all_finite
+from dualac.agents.trained import all_finite, norm
 from dualac.errors import UsageError
 from dualac.spelling import field_hints, fitted
 from dualac.types import Agent, Key, Metrics, Spec, Transition
@@ -51,6 +50,8 @@ class Algorithm:
         own = self.explorer if isinstance(self.explorer, OptimisticActor) else None
         if self.judged == "explorer" and (own is None or own.form == "deterministic"):
             raise UsageError("judged='explorer' needs an explorer that is a distribution of its own: an OptimisticActor, not a deterministic one")
+        if self.judged == "explorer" and isinstance(self.policy, Soft) and self.policy.successor != "sample":
+            raise UsageError("policy.successor says how the policy acts in the TD target, but there judged='explorer' has the explorer act")
         if self.explorer_restart_every < 0 or (self.explorer_restart_every and own is None):
             raise UsageError("explorer_restart_every must be 0 for an explorer that learns nothing, and never negative")
 
@@ -167,7 +168,7 @@ def make_agent(row: Algorithm, spec: Spec) -> Agent:
         return {
             "q_std_over_mean": spread(qs).mean() / jnp.abs(qs.mean(axis=0)).mean(),
             "critic_dormant": row.critic.dormant(state.critic, batch.obs, batch.action),
-            **{f"{name}_param_norm": optax.global_norm(one.params) for name, one in learned.items()},
+            **{f"{name}_param_norm": norm(one.params) for name, one in learned.items()},
             **row.policy.diagnose(state.policy, batch.obs),
             **row.explorer.diagnose(state.explorer, surroundings(state), batch.obs),
         }

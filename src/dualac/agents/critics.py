@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from dualac.agents.networks import Critics, apply, dormant, sensible
 from dualac.agents.risk import certainty, spread
-from dualac.agents.trained import Params, Trained, descend, polyak_average, trained
+from dualac.agents.trained import Params, Trained, descend, norm, polyak_average, trained
 from dualac.errors import UsageError
 from dualac.spelling import field_hints, fitted
 from dualac.types import Key, Spec, Transition
@@ -63,7 +63,7 @@ class Ensemble:
             return self._loss(zs, target), zs
 
         (loss, zs), grads = jax.value_and_grad(loss_of, has_aux=True)(state.online.params)
-        return state._replace(online=descend(state.online, grads, self.lr)), Regression(zs, loss, optax.global_norm(grads))
+        return state._replace(online=descend(state.online, grads, self.lr)), Regression(zs, loss, norm(grads))
 
     def follow(self, state: CriticState) -> CriticState:
         """The slow copies come a little closer."""

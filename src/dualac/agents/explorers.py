@@ -7,14 +7,13 @@ from typing import Any, Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float
 
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.duals import Dual, DualState, Learnt
 from dualac.agents.networks import GaussianActor, Perturbation, action_dim, apply, dormant, sensible
 from dualac.agents.policies import Policy
-from dualac.agents.trained import Params, Trained, descend, frozen, trained
+from dualac.agents.trained import Params, Trained, descend, frozen, norm, trained
 from dualac.errors import UsageError
 from dualac.spelling import field_hints, fitted
 from dualac.types import Key, Metrics, Spec
@@ -221,7 +220,7 @@ class OptimisticActor(Follower):
         # The median beside the mean: rare states in which the pessimist is nearly certain dominate the mean.
         return learnt, {
             "optimistic_actor_loss": loss,
-            "optimistic_actor_grad_norm": optax.global_norm(grads),
+            "optimistic_actor_grad_norm": norm(grads),
             "kl": per_dim.mean(),
             "kl_median": jnp.median(per_dim),
             "optimism": optimism,

@@ -7,13 +7,12 @@ from typing import ClassVar, Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float
 
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.duals import Dual, DualState, Learnt
 from dualac.agents.networks import DeterministicActor, GaussianActor, action_dim, apply, dormant, sensible
-from dualac.agents.trained import Params, Trained, descend, polyak_average, trained
+from dualac.agents.trained import Params, Trained, descend, norm, polyak_average, trained
 from dualac.errors import UsageError
 from dualac.spelling import field_hints, fitted
 from dualac.types import Key, Metrics, Spec
@@ -98,7 +97,7 @@ class Soft(Actor):
         (loss, entropy), grads = jax.value_and_grad(loss_of, has_aux=True)(state.actor.params)
         excess = entropy - self.entropy_per_dim * action_dim(state.actor.params)
         learnt = SoftState(descend(state.actor, grads, self.lr), self.temperature.adjust(state.temperature, excess))
-        return learnt, {"actor_loss": loss, "actor_grad_norm": optax.global_norm(grads), "entropy": entropy, "ent_coef": alpha}
+        return learnt, {"actor_loss": loss, "actor_grad_norm": norm(grads), "entropy": entropy, "ent_coef": alpha}
 
     def follow(self, state: SoftState) -> SoftState:
         """There is no slow copy of the actor."""
@@ -160,7 +159,7 @@ class Deterministic(Actor):
         self, state: DeterministicState, objective: Objective, obs: Float[Array, "batch obs"], key: Key
     ) -> tuple[DeterministicState, Metrics]:
         loss, grads = jax.value_and_grad(lambda params: -objective(obs, jnp.tanh(self._mean(params, obs))).mean())(state.actor.params)
-        return state._replace(actor=descend(state.actor, grads, self.lr)), {"actor_loss": loss, "actor_grad_norm": optax.global_norm(grads)}
+        return state._replace(actor=descend(state.actor, grads, self.lr)), {"actor_loss": loss, "actor_grad_norm": norm(grads)}
 
     def follow(self, state: DeterministicState) -> DeterministicState:
         """The slow copy comes a little closer."""

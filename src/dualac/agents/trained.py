@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 Params = Any
 
@@ -23,6 +23,11 @@ def descend(learner: Trained, grads: Params, lr: float, b1: float = 0.9) -> Trai
     """One step of Adam."""
     updates, adam = optax.adam(lr, b1=b1).update(grads, learner.adam, learner.params)
     return Trained(optax.apply_updates(learner.params, updates), adam)
+
+
+def norm(params: Params) -> Float[Array, ""]:
+    """Their length, all of them taken as one vector."""
+    return optax.tree.norm(params)
 
 
 def polyak_average(target: Params, online: Params, weight: float) -> Params:
