@@ -1,6 +1,7 @@
 """The one update of all model-free algorithms."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple, final
 
 import jax
@@ -65,6 +66,47 @@ class State(NamedTuple):
     critic: CriticState
 
 
+def _surroundings(row: Algorithm, state: State) -> Surroundings:
+    def upper(obs: Array, action: Array, optimism: Array) -> Array:
+        return row.critic.upper(row.critic.values(state.critic.online.params, obs, action), optimism)
+
+    def distribution(obs: Array) -> TanhNormal:
+        assert isinstance(row.policy, Soft)  # seen to by the explorer's check
+        return row.policy.distribution(state.policy, obs)
+
+    return Surroundings(distribution, lambda obs: row.policy.exploit(state.policy, obs), upper, row.pessimism.floor())
+
+
+def _optimist(row: Algorithm, state: State, obs: Array) -> TanhNormal:
+    """The explorer where it is the one who is judged."""
+    assert isinstance(row.explorer, OptimisticActor)
+    return row.explorer.distribution(state.explorer, _surroundings(row, state), obs)
+
+
+def _successor(row: Algorithm, state: State, next_obs: Array, key: Key) -> tuple[Array, Array]:
+    """The action of the TD target, and what being there is worth beyond its value."""
+    if row.judged == "policy":
+        return row.policy.backup(state.policy, next_obs, key)
+    assert isinstance(row.policy, Soft)
+    action, log_prob = _optimist(row, state, next_obs).sample(key)
+    return action, row.policy.bonus(state.policy, log_prob)
+
+
+def _diagnose(row: Algorithm, state: State, batch: Transition) -> Metrics:
+    """What is too dear to be asked at every update."""
+    qs = row.critic.values(state.critic.online.params, batch.obs, batch.action).mean(axis=-1)
+    learned = {"critic": state.critic.online, "actor": state.policy.actor} | (
+        {"optimistic_actor": state.explorer.actor} if isinstance(row.explorer, OptimisticActor) else {}
+    )
+    return {
+        "q_std_over_mean": spread(qs).mean() / jnp.abs(qs.mean(axis=0)).mean(),
+        "critic_dormant": row.critic.dormant(state.critic, batch.obs, batch.action),
+        **{f"{name}_param_norm": norm(one.params) for name, one in learned.items()},
+        **row.policy.diagnose(state.policy, batch.obs),
+        **row.explorer.diagnose(state.explorer, _surroundings(row, state), batch.obs),
+    }
+
+
 def make_agent(row: Algorithm, spec: Spec) -> Agent:
     """The pure functions of an algorithm on a task of these sizes."""
 
@@ -83,33 +125,10 @@ def make_agent(row: Algorithm, spec: Spec) -> Agent:
     def restart_explorer(state: State, key: Key) -> State:
         return state._replace(explorer=init(key).explorer)
 
-    def surroundings(state: State) -> Surroundings:
-        def upper(obs: Array, action: Array, optimism: Array) -> Array:
-            return row.critic.upper(row.critic.values(state.critic.online.params, obs, action), optimism)
-
-        def distribution(obs: Array) -> TanhNormal:
-            assert isinstance(row.policy, Soft)  # seen to by the explorer's check
-            return row.policy.distribution(state.policy, obs)
-
-        return Surroundings(distribution, lambda obs: row.policy.exploit(state.policy, obs), upper, row.pessimism.floor())
-
-    def optimist(state: State, obs: Array) -> TanhNormal:
-        """The explorer where it is the one who is judged."""
-        assert isinstance(row.explorer, OptimisticActor)
-        return row.explorer.distribution(state.explorer, surroundings(state), obs)
-
-    def successor(state: State, next_obs: Array, key: Key) -> tuple[Array, Array]:
-        """The action of the TD target, and what being there is worth beyond its value."""
-        if row.judged == "policy":
-            return row.policy.backup(state.policy, next_obs, key)
-        assert isinstance(row.policy, Soft)
-        action, log_prob = optimist(state, next_obs).sample(key)
-        return action, row.policy.bonus(state.policy, log_prob)
-
     def learn_values(state: State, batch: Transition, key: Key) -> tuple[State, Metrics]:
         """y = r + gamma (certainty of the target critics at a' ~ pi(s') + what the policy is paid for being there)."""
         k_action, k_backup = jax.random.split(key)
-        action, bonus = successor(state, batch.next_obs, k_action)
+        action, bonus = _successor(row, state, batch.next_obs, k_action)
         next_zs = row.critic.values(state.critic.target, batch.next_obs, action)
         future = row.pessimism.backup(state.pessimism, next_zs, k_backup) + bonus[:, None]
         target = jax.lax.stop_gradient(batch.reward[:, None] + row.gamma * batch.discount[:, None] * future)
@@ -129,7 +148,7 @@ def make_agent(row: Algorithm, spec: Spec) -> Agent:
         return state._replace(policy=policy), metrics
 
     def improve_explorer(state: State, obs: Array, key: Key) -> tuple[State, Metrics]:
-        explorer, metrics = row.explorer.improve(state.explorer, surroundings(state), obs, key)
+        explorer, metrics = row.explorer.improve(state.explorer, _surroundings(row, state), obs, key)
         return state._replace(explorer=explorer), metrics
 
     def follow(state: State) -> State:
@@ -159,25 +178,11 @@ def make_agent(row: Algorithm, spec: Spec) -> Agent:
         finite = of_critic.pop("finite") & of_actors.pop("finite")
         return state, of_critic | of_actors | {"nonfinite": jnp.where(finite, 0.0, 1.0)}
 
-    def diagnose(state: State, batch: Transition) -> Metrics:
-        """What is too dear to be asked at every update."""
-        qs = row.critic.values(state.critic.online.params, batch.obs, batch.action).mean(axis=-1)
-        learned = {"critic": state.critic.online, "actor": state.policy.actor} | (
-            {"optimistic_actor": state.explorer.actor} if isinstance(row.explorer, OptimisticActor) else {}
-        )
-        return {
-            "q_std_over_mean": spread(qs).mean() / jnp.abs(qs.mean(axis=0)).mean(),
-            "critic_dormant": row.critic.dormant(state.critic, batch.obs, batch.action),
-            **{f"{name}_param_norm": norm(one.params) for name, one in learned.items()},
-            **row.policy.diagnose(state.policy, batch.obs),
-            **row.explorer.diagnose(state.explorer, surroundings(state), batch.obs),
-        }
-
     def explore(state: State, memory: tuple[()], obs: Array, key: Key) -> tuple[Array, tuple[()]]:
-        return row.explorer.act(state.explorer, surroundings(state), obs, key), memory
+        return row.explorer.act(state.explorer, _surroundings(row, state), obs, key), memory
 
     def exploit(state: State, memory: tuple[()], obs: Array) -> tuple[Array, tuple[()]]:
-        return row.policy.exploit(state.policy, obs) if row.judged == "policy" else optimist(state, obs).mode(), memory
+        return row.policy.exploit(state.policy, obs) if row.judged == "policy" else _optimist(row, state, obs).mode(), memory
 
     def judged(state: State) -> State:
         return State((), state.policy, state.explorer if row.judged == "explorer" else (), ())  # pyright: ignore[reportArgumentType]
@@ -188,4 +193,4 @@ def make_agent(row: Algorithm, spec: Spec) -> Agent:
     def hear(state: State, episode_return: Array, key: Key) -> State:
         return state._replace(pessimism=row.pessimism.hear(state.pessimism, episode_return, key))
 
-    return Agent(init, update, explore, exploit, hear, reset, restart_explorer, judged, diagnose, value)
+    return Agent(init, update, explore, exploit, hear, reset, restart_explorer, judged, partial(_diagnose, row), value)
