@@ -9,7 +9,7 @@ VENV := .venv
 STAMP := $(VENV)/.setup-done-$(shell pwd -P | cksum | cut -d' ' -f1)
 PYTEST := $(VENV)/bin/python -m pytest
 
-.PHONY: help setup train test check lint types lock clean test-suite test-kill test-learning
+.PHONY: help setup train test check lint types lock clean test-table test-suite test-kill test-learning
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ lint: setup ## ruff, formatting and rules
 types: setup ## pyright
 	@# Without the variable it asks the network for a newer version of itself.
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(VENV)/bin/pyright
+
+test-table: setup ## slow: what holds for every row, for the rows that the fast tests leave out
+	$(PYTEST) -m table
 
 test-suite: setup ## slow: every task resets and steps
 	$(PYTEST) -m suite

@@ -4,12 +4,18 @@ import functools
 
 import pytest
 
+# Rows that together have every part; the others are these with other numbers, and wait for `make test-table`.
+QUICK = ("dac", "sac", "td3", "oac", "top", "gpl", "redq", "dac-both")
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "each" in metafunc.fixturenames:
-        from dualac.agents.algorithms import ALGORITHMS
+    from dualac.agents.algorithms import ALGORITHMS
 
-        metafunc.parametrize("each", list(ALGORITHMS), indirect=True)
+    rows = [name if name in QUICK else pytest.param(name, marks=pytest.mark.table) for name in ALGORITHMS]
+    if "each" in metafunc.fixturenames:
+        metafunc.parametrize("each", rows, indirect=True)
+    if "every" in metafunc.fixturenames:
+        metafunc.parametrize("every", rows)
 
 
 @functools.cache
@@ -35,3 +41,23 @@ def dac():
 @pytest.fixture
 def sac():
     return _learner("sac")
+
+
+@pytest.fixture
+def td3():
+    return _learner("td3")
+
+
+@pytest.fixture
+def top():
+    return _learner("top")
+
+
+@pytest.fixture
+def gpl():
+    return _learner("gpl")
+
+
+@pytest.fixture
+def redq():
+    return _learner("redq")

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 from dualac.agents.actor_critic import make_agent
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.duals import Held
+from dualac.agents.policies import Soft
 from dualac.types import Transition
 
 SIZE, GAMMA, UPDATES = 32, 0.5, 600
@@ -73,16 +74,19 @@ class Learned(NamedTuple):
 
 @functools.cache
 def learner(name: str):
-    """A row of the table, small and quick, without a price on predictability, which would shift the values."""
-    row = tiny.quick(tiny.small(ALGORITHMS[name], (16, 16)))
-    row = tiny.with_part(tiny.with_part(row, "policy", temperature=Held(1e-6)), "critic", polyak=0.1)
+    """A row of the table, small and quick, without a price on predictability, which would shift the values; its actors wait at most once."""
+    row = tiny.everywhere(tiny.quick(tiny.small(ALGORITHMS[name], (16, 16))), "polyak", 0.1)
+    held = {"temperature": Held(1e-6)} if isinstance(row.policy, Soft) else {}
+    row = tiny.with_part(row, "policy", delay=min(row.policy.delay, 2), **held)
     agent = make_agent(dataclasses.replace(row, gamma=GAMMA), tiny.SPEC)
+    updates = UPDATES if row.critic.k > 1 else 2 * UPDATES  # its actor finds what one critic alone overestimates: that takes longer to die down
 
     @tiny.compiled
     def learn(problem):
-        keys = jax.random.split(jax.random.key(0), UPDATES + 1)
-        state, metrics = jax.lax.scan(lambda state, key: agent.update(state, problem, key), agent.init(keys[0]), keys[1:])
-        values = row.critic.values(state.critic.online.params, problem.obs, problem.action)[..., 0]
+        keys = jax.random.split(jax.random.key(0), updates + 1)
+        steps = keys[1:], jnp.arange(updates, dtype=jnp.uint32)
+        state, metrics = jax.lax.scan(lambda state, step: agent.update(state, problem, *step), agent.init(keys[0]), steps)
+        values = row.critic.values(state.critic.online.params, problem.obs, problem.action).mean(axis=-1)
         exploited, _ = agent.exploit(state, (), problem.obs)
         explored, _ = agent.explore(state, (), problem.obs, keys[0])
         return Learned(values, exploited, explored, metrics["nonfinite"].sum())

@@ -1,4 +1,4 @@
-"""Who acts: the policy itself, or DAC's optimist beside it."""
+"""Who acts: the policy itself, blurred or shifted, or DAC's optimist beside it."""
 
 import dataclasses
 import functools
@@ -10,11 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.duals import Held, Learnt
-from dualac.agents.explorers import FromPolicy, OptimisticActor, Surroundings
+from dualac.agents.explorers import FromPolicy, Noise, OptimisticActor, Surroundings, UpperBoundShift
 from dualac.errors import UsageError
 
 FLOOR = -0.2
@@ -26,6 +28,7 @@ FORMS = {
     "perturbation": PERTURBATION,
     "simple": OptimisticActor(form="simple", hidden=tiny.HIDDEN),
     "independent": OptimisticActor(form="independent", hidden=tiny.HIDDEN),
+    "deterministic": OptimisticActor(form="deterministic", hidden=tiny.HIDDEN),
     "still": OptimisticActor(hidden=tiny.HIDDEN, head_gain=0.0),
 }
 DEPARTED = dict(mean=0.5, std=0.8)  # from a pessimist that is a standard Gaussian: the known answer
@@ -52,7 +55,7 @@ def rising(obs, action, optimism):
 @functools.cache
 def _compiled(function, upper):
     def run(state, pessimist, obs):
-        return function(state, Surroundings(lambda _: pessimist, upper, FLOOR), obs, KEY)
+        return function(state, Surroundings(lambda _: pessimist, lambda _: pessimist.mode(), upper, FLOOR), obs, KEY)
 
     return tiny.compiled(run)
 
@@ -99,7 +102,7 @@ def test_every_form_improves(states, form):
     learnt, metrics = improved(FORMS[form], states[form], Beside(0.1, 0.5))
     for before, after in zip(states[form], learnt, strict=True):
         assert not tiny.same(before.params, after.params)
-    assert set(metrics) == {"optimistic_actor_loss", "kl", "kl_median", "optimism", "kl_weight"}
+    assert set(metrics) == {"optimistic_actor_loss", "optimistic_actor_grad_norm", "kl", "kl_median", "optimism", "kl_weight"}
     assert all(np.isfinite(metric) for metric in metrics.values())
 
 
@@ -116,6 +119,17 @@ def test_the_simple_form_keeps_the_pessimist_s_deviation(states):
     _, metrics = improved(part, state, Beside(0.3, 0.5))
     shift = np.arctanh(acted(part, state, Beside(0.3, 0.5))) - 0.3 - 1.25 * 0.5 * NOISE
     assert float(metrics["kl"]) == pytest.approx((shift**2 / (2 * 0.5**2)).mean(), rel=0.02)
+
+
+def test_the_deterministic_form_acts_without_noise_and_answers_for_its_shift_alone(states):
+    part, state = FORMS["deterministic"], states["deterministic"]
+    action = acted(part, state, Beside(0.3, 0.5))
+    shift = np.arctanh(action) - 0.3
+    assert 0 < np.abs(shift).max() < 0.1  # of noise there would be 1.25 * 0.5
+    _, metrics = improved(part, state, Beside(0.3, 0.5))
+    assert float(metrics["kl"]) == pytest.approx((shift**2 / (2 * 0.5**2)).mean(), rel=0.02)
+    weight = 0.25 * 2 * float(metrics["kl"])
+    assert float(metrics["optimistic_actor_loss"]) == pytest.approx(-action.sum(axis=-1).mean() + weight, rel=1e-4)
 
 
 @pytest.mark.parametrize("std", [0.02, 1.0])
@@ -176,6 +190,49 @@ def test_above_its_target_optimism_falls_and_the_weight_rises_and_below_the_reve
     assert abs(float(after.kl_weight.params - before.kl_weight.params)) == pytest.approx(3e-5, rel=0.01)
 
 
+@settings(max_examples=20)
+@given(st.floats(-1.0, 1.0), st.floats(0.5, 2.0), st.floats(0.3, 3.0))
+def test_optimism_and_weight_never_move_the_same_way(states, mean, std, beside):
+    before = departed(states["perturbation"], mean, std)
+    after, metrics = improved(PERTURBATION, before, Beside(0.0, beside))
+    excess = float(metrics["kl"]) - 0.25
+    moved = float(after.optimism.params - before.optimism.params), float(after.kl_weight.params - before.kl_weight.params)
+    if abs(excess) > 1e-6:
+        assert (np.sign(moved[0]), np.sign(moved[1])) == (-np.sign(excess), np.sign(excess))
+
+
+def test_without_a_price_the_divergence_is_measured_and_optimism_adjusted_all_the_same(states):
+    part = dataclasses.replace(ALGORITHMS["dac:no-kl"].explorer, hidden=tiny.HIDDEN)
+    before = departed(states["perturbation"], **DEPARTED)._replace(kl_weight=())
+    after, metrics = improved(part, before, Beside())
+    actions = acted(part, before, Beside())
+    assert float(metrics["optimistic_actor_loss"]) == pytest.approx(-actions.sum(axis=-1).mean(), rel=1e-5)
+    assert float(metrics["kl"]) == pytest.approx(0.16814355, abs=1e-6)
+    assert float(metrics["kl_weight"]) == 0.0
+    assert float(after.optimism.params) > float(before.optimism.params)
+
+
+@pytest.mark.parametrize(("weight", "counted"), [(50.0, 20.0), (15.0, 15.0)])
+def test_a_largest_weight_bounds_what_the_loss_counts_and_not_the_weight(states, weight, counted):
+    part = dataclasses.replace(PERTURBATION, largest_kl_weight=20.0)
+    state = departed(states["perturbation"], **DEPARTED)
+    state = state._replace(kl_weight=state.kl_weight._replace(params=jnp.float32(math.log(weight))))
+    after, metrics = improved(part, state, Beside(), flat)
+    assert float(metrics["optimistic_actor_loss"]) == pytest.approx(counted * 2 * 0.16814355, rel=1e-5)
+    assert float(metrics["kl_weight"]) == pytest.approx(weight, rel=1e-5)
+    assert float(after.kl_weight.params) < float(state.kl_weight.params)  # below the target KL it falls, bounded or not
+
+
+@pytest.mark.parametrize(("above", "pushed"), [(0.5, 0.0), (0.0011, 0.0), (0.0009, 1.0), (1e-6, 1.0)])
+def test_a_barrier_pushes_optimism_up_within_a_thousandth_of_the_pessimist_and_nowhere_else(states, above, pushed):
+    state = departed(states["perturbation"], **DEPARTED)
+    state = state._replace(optimism=state.optimism._replace(params=jnp.float32(math.log(above))))
+    (with_it, _), (without, _) = (improved(dataclasses.replace(PERTURBATION, barrier=barrier), state, Beside()) for barrier in (True, False))
+    gradients = [float(learnt.optimism.adam[0].mu) / (1 - 0.5) / above for learnt in (with_it, without)]
+    assert gradients[1] - gradients[0] == pytest.approx(pushed, abs=1e-4)
+    assert tiny.same(with_it.kl_weight, without.kl_weight)
+
+
 def test_it_starts_with_the_optimism_and_the_weight_of_the_paper(states):
     def upper(obs, action, optimism):
         return jnp.broadcast_to(optimism, obs.shape[:-1]) + 0.0 * action.sum(axis=-1)
@@ -189,7 +246,8 @@ def test_it_starts_with_the_optimism_and_the_weight_of_the_paper(states):
 def test_optimism_never_falls_below_the_pessimist(states):
     part = dataclasses.replace(PERTURBATION, optimism=Learnt(1.0, lr=1.0), target_kl=1e-3)
     state = departed(states["perturbation"], **DEPARTED)
-    around = Surroundings(lambda _: TanhNormal(jnp.zeros((4, 2)), jnp.zeros((4, 2))), rising, FLOOR)
+    standard = TanhNormal(jnp.zeros((4, 2)), jnp.zeros((4, 2)))
+    around = Surroundings(lambda _: standard, lambda _: standard.mode(), rising, FLOOR)
 
     def step(optimism, _):
         learnt, metrics = part.improve(state._replace(optimism=optimism), around, OBS, KEY)
@@ -228,6 +286,96 @@ def test_from_policy_samples_the_policy_and_learns_nothing():
     assert improved(FromPolicy(), (), Beside()) == ((), {})
 
 
+@pytest.mark.parametrize("sigma", [0.0, 0.1, 5.0])
+def test_noise_blurs_the_policy_s_best_action_and_learns_nothing(sigma):
+    part = Noise(sigma)
+    np.testing.assert_allclose(acted(part, (), Beside(0.7, 0.5)), np.clip(np.tanh(0.7) + sigma * NOISE, -1, 1), atol=1e-6)
+    assert improved(part, (), Beside()) == ((), {})
+
+
+# UpperBoundShift: OAC
+
+OAC = UpperBoundShift()
+SHIFT_KL = 3.69**2 / 2
+
+
+def _shifted(part):
+    """Beside a policy around 0, for an upper bound with these slopes: how far the mean moves in standard deviations, and the divergence."""
+
+    @tiny.compiled
+    def run(log_std, slopes):
+        policy = TanhNormal(jnp.zeros_like(slopes), log_std)
+        moved = part.shifted(policy, lambda mean: (slopes * mean).sum(axis=-1))
+        return (moved.mean * jnp.exp(-log_std), moved.kl(policy), moved.log_std)
+
+    return lambda log_std, slopes: tuple(map(np.asarray, run(jnp.float32(log_std), jnp.float32(slopes))))
+
+
+shifted = _shifted(OAC)
+slopes = st.builds(lambda sign, power: sign * 10.0**power, st.sampled_from([-1.0, 0.0, 1.0]), st.floats(-30.0, 30.0))
+pairs = st.tuples(slopes, slopes)
+log_stds = st.tuples(st.floats(-9.0, 2.0), st.floats(-9.0, 2.0))
+
+
+@settings(max_examples=40)
+@given(pairs.filter(any), log_stds)
+def test_the_shift_s_divergence_is_its_constraint_for_every_gradient(slope, log_std):
+    _, divergence, after = shifted(log_std, slope)
+    assert float(divergence) == pytest.approx(SHIFT_KL, rel=1e-4)
+    np.testing.assert_array_equal(after, np.float32(log_std))
+
+
+@settings(max_examples=20)
+@given(st.tuples(st.floats(0.1, 9.0), st.floats(-9.0, 9.0)), st.floats(-25.0, 25.0))
+def test_the_shift_depends_on_the_gradient_s_direction_alone(slope, power):
+    one, other = (shifted((-1.0, 0.5), np.asarray(slope) * scale)[0] for scale in (1.0, 10.0**power))
+    np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_where_the_upper_bound_is_flat_nothing_shifts():
+    moved, divergence, _ = shifted((0.0, -3.0), (0.0, 0.0))
+    np.testing.assert_array_equal(moved, [0.0, 0.0])
+    assert float(divergence) == 0.0
+
+
+def test_a_flat_state_and_a_steep_one_do_not_see_one_another():
+    moved, divergence, _ = shifted(np.zeros((3, 2)), [[0.0, 0.0], [0.0, 1e-20], [3e10, 4e10]])
+    np.testing.assert_allclose(moved, 3.69 * np.asarray([[0, 0], [0, 1], [0.6, 0.8]]), rtol=1e-5)
+    np.testing.assert_allclose(divergence, [0, SHIFT_KL, SHIFT_KL], rtol=1e-5)
+
+
+def test_a_kl_may_be_given_in_place_of_the_shift_s_length():
+    """The authors' 23.53 is a length of 6.86."""
+    moved, divergence, _ = _shifted(UpperBoundShift(kl=23.53))((0.0, 0.0), (0.0, -2.0))
+    assert float(divergence) == pytest.approx(23.53, rel=1e-5)
+    np.testing.assert_allclose(moved, [0, -6.86003], rtol=1e-5)
+
+
+def test_the_shift_climbs_the_upper_bound_at_its_own_optimism_through_tanh():
+    """By the formula: Sigma g over the root of g' Sigma g, the slope of tanh in g. Another optimism would bend it to the second action."""
+
+    def upper(obs, action, optimism):
+        return 2.0 * action[..., 0] - action[..., 1] + 1e6 * (optimism - 4.36) * action[..., 1]
+
+    mean, std = np.asarray([0.5, -1.0]), np.asarray([0.5, 0.2])
+    slope = np.asarray([2.0, -1.0]) * (1 - np.tanh(mean) ** 2)
+    expected = mean + 3.69 * std**2 * slope / np.sqrt((std**2 * slope**2).sum())
+    action = np.asarray(run(OAC.act, (), Beside(mean, std), upper=upper))
+    np.testing.assert_allclose(action, np.tanh(expected + std * NOISE), rtol=1e-4)
+    assert improved(OAC, (), Beside()) == ((), {})
+
+
+@pytest.mark.parametrize("wrong", [dict(shift=-1.0), dict(kl=-0.1), dict(kl=math.inf), dict(optimism=math.nan), dict(shift=1.0, kl=0.5)])
+def test_senseless_shifts_are_refused(wrong):
+    with pytest.raises(UsageError):
+        UpperBoundShift(**wrong)
+
+
+def test_negative_noise_is_refused():
+    with pytest.raises(UsageError, match="sigma"):
+        Noise(-0.1)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -244,6 +392,11 @@ def test_from_policy_samples_the_policy_and_learns_nothing():
         dict(lr=-3e-4),
         dict(hidden=()),
         dict(hidden=(8, 0)),
+        dict(form="deterministic", std_multiplier=1.5),
+        dict(form="deterministic", controller="executed"),
+        dict(form="stubborn"),
+        dict(kl="none"),
+        dict(largest_kl_weight=0.0),
     ],
 )
 def test_senseless_optimists_are_refused(wrong):

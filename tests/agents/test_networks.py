@@ -3,13 +3,16 @@
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from tiny import compiled
 
-from dualac.agents.critics import Scalar
+from dualac.agents.algorithms import ALGORITHMS
+from dualac.agents.critics import Quantile, Scalar
 from dualac.agents.explorers import OptimisticActor
-from dualac.agents.policies import Soft
+from dualac.agents.networks import Critics, DeterministicActor, dormant
+from dualac.agents.policies import Deterministic, Soft
 from dualac.types import Spec
 
 CHEETAH = Spec(obs_dim=17, action_dim=6)
@@ -28,7 +31,7 @@ def critics(part, spec=CHEETAH):
 
 
 def optimist(part, spec=CHEETAH):
-    return jax.eval_shape(lambda key: part.init(key, spec, -0.2), jax.random.key(0)).actor.params
+    return jax.eval_shape(lambda key: part.init(key, spec, -1.0), jax.random.key(0)).actor.params
 
 
 def test_the_actor_has_the_paper_s_size():
@@ -44,6 +47,20 @@ def test_the_critics_have_the_paper_s_size():
 def test_a_layer_norm_critic_has_the_paper_s_size():
     assert numbers(critics(Scalar(k=1, layer_norm=True))) == 73_217
     assert numbers(critics(Scalar(k=1, layer_norm=True, hidden=(256, 256, 256)))) == 139_521
+
+
+def test_a_quantile_critic_has_the_paper_s_size():
+    assert numbers(critics(Quantile(k=1))) == 97_636
+
+
+def test_the_variants_for_hard_tasks_have_their_sizes():
+    assert numbers(critics(ALGORITHMS["dac-dog"].critic)) == numbers(critics(ALGORITHMS["dac-v1"].critic)) == 2 * 139_521
+    assert numbers(actor(ALGORITHMS["dac-dog"].policy)) == 73_484
+    assert numbers(actor(ALGORITHMS["dac-v1"].policy)) == numbers(optimist(ALGORITHMS["dac-v1"].explorer)) == 139_276
+
+
+def test_a_deterministic_actor_is_one_without_the_head_of_the_deviation():
+    assert numbers(actor(Deterministic())) == 73_484 - 257 * 6
 
 
 def test_the_perturbation_has_the_size_of_bias_free_heads_on_observation_and_mean():
@@ -128,3 +145,34 @@ def test_layer_norm_and_nothing_else_makes_a_critic_blind_to_the_scale_of_its_fi
 
     soft, loud = both()
     assert np.allclose(soft, loud, rtol=1e-3) == layer_norm
+
+
+def with_activity(params, trunk, *activity):
+    """The parameters of one hidden layer that says this whatever it sees."""
+    params = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), params)
+    params["params"][trunk]["Dense_0"]["bias"] = jnp.asarray(activity)
+    return params
+
+
+@pytest.mark.parametrize(
+    ("activity", "share"),
+    [
+        ((1.0, 1.0, 1.0, 1.0), 0.0),
+        ((1.0, 0.0, -1.0, 1.0), 0.5),
+        ((1.0, 1.0, 1.0, 0.01), 0.25),
+        ((1.0, 1.0, 1.0, 0.03), 0.0),
+        ((0.0, 0.0, -1.0, 0.0), 1.0),
+    ],
+)
+def test_dormant_is_the_share_of_units_that_say_next_to_nothing(activity, share):
+    network, obs = DeterministicActor((4,), 2), jnp.ones((5, 3))
+    params = jax.eval_shape(network.init, jax.random.key(0), obs)
+    assert float(dormant(network, with_activity(params, "Trunk_0", *activity), obs)) == share
+
+
+def test_dormant_units_are_counted_in_every_critic_against_their_own_layer():
+    """The second critic is a hundred times louder: beside it the first would seem asleep."""
+    network, at = Critics(2, (4,), layer_norm=False), (jnp.ones((5, 3)), jnp.ones((5, 2)))
+    params = with_activity(jax.eval_shape(network.init, jax.random.key(0), *at), "critic_0", 1.0, 1.0, 0.0, 1.0)
+    params["params"]["critic_1"]["Dense_0"]["bias"] = jnp.full(4, 100.0)
+    assert float(dormant(network, params, *at)) == 1 / 8

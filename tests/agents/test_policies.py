@@ -1,4 +1,4 @@
-"""The soft policy: what it climbs and what holds its entropy."""
+"""The policies: what the soft one climbs and what holds its entropy, and how the deterministic one is blurred."""
 
 import dataclasses
 import math
@@ -9,7 +9,7 @@ import pytest
 import tiny
 
 from dualac.agents.duals import Held, Learnt
-from dualac.agents.policies import Soft
+from dualac.agents.policies import Deterministic, Soft
 from dualac.errors import UsageError
 
 OBS, KEY = tiny.batch_of(5).obs, jax.random.key(5)
@@ -102,5 +102,99 @@ def test_exploiting_takes_the_mode(sac):
     [dict(hidden=()), dict(hidden=(8, 0)), dict(lr=0.0), dict(lr=-1.0), dict(temperature=Learnt(0.0)), dict(temperature=Held(-1.0))],
 )
 def test_senseless_policies_are_refused(wrong):
+    with pytest.raises(UsageError):
+        Soft(**wrong)
+
+
+def test_a_mode_for_a_successor_is_the_squashed_mean_without_pay_for_entropy(sac):
+    part = dataclasses.replace(sac.row.policy, successor="mode")
+    for key in (KEY, jax.random.key(6)):
+        action, bonus = tiny.compiled(part.backup)(sac.state.policy, OBS, key)
+        np.testing.assert_allclose(action, sac.exploit(sac.state, (), OBS)[0], rtol=1e-6)
+        np.testing.assert_array_equal(bonus, np.zeros(len(OBS)))
+
+
+# Deterministic: TD3, DDPG, TOP
+
+
+@pytest.fixture
+def blurred(td3):
+    """The next action of a policy of TD3's parameters under this much noise, and the action without."""
+    slow = td3.state.policy._replace(actor=td3.state.policy.actor._replace(params=td3.state.policy.target))
+    still = np.asarray(td3.exploit(td3.state._replace(policy=slow), (), OBS)[0])
+
+    def act(state=td3.state.policy, **changes):
+        part = dataclasses.replace(td3.row.policy, **changes)
+        return tuple(map(np.asarray, tiny.compiled(part.backup)(state, OBS, KEY))), still
+
+    return act
+
+
+def test_the_target_s_action_is_that_of_the_slow_copy_under_clipped_noise(blurred, td3):
+    assert (td3.row.policy.target_noise, td3.row.policy.noise_clip) == (0.2, 0.5)
+    (action, bonus), still = blurred()
+    noise = np.clip(0.2 * np.asarray(jax.random.normal(KEY, still.shape)), -0.5, 0.5)
+    np.testing.assert_allclose(action, np.clip(still + noise, -1, 1), atol=1e-6)
+    np.testing.assert_array_equal(bonus, np.zeros(len(OBS)))
+
+
+def test_the_target_s_noise_is_clipped_and_so_is_the_action(blurred):
+    (action, _), still = blurred(target_noise=100.0)
+    sign = np.sign(jax.random.normal(KEY, still.shape))
+    np.testing.assert_allclose(action, np.clip(still + 0.5 * sign, -1, 1), atol=1e-6)
+    assert (np.abs(action) == 1).any()
+
+
+def test_without_target_noise_the_slow_copy_acts_exactly(blurred, td3):
+    (action, _), still = blurred(target_noise=0.0)
+    np.testing.assert_allclose(action, still, atol=1e-6)
+    assert not np.allclose(action, td3.exploit(td3.state, (), OBS)[0], atol=1e-4)  # which is the actor's
+
+
+def test_the_deterministic_actor_climbs_the_value_of_its_own_action(td3):
+    learnt, metrics = tiny.compiled(lambda state: td3.row.policy.improve(state, objective, OBS, KEY))(td3.state.policy)
+    before, after = (td3.exploit(td3.state._replace(policy=state), (), OBS)[0] for state in (td3.state.policy, learnt))
+    assert float(metrics["actor_loss"]) == pytest.approx(-float(objective(OBS, before).mean()), rel=1e-5)
+    assert float(objective(OBS, after).mean()) > float(objective(OBS, before).mean())
+    assert tiny.same(learnt.target, td3.state.policy.target)
+
+
+def test_the_slow_actor_follows_by_half_a_percent(td3):
+    state = td3.state.policy
+    followed = td3.row.policy.follow(state)
+    expected = jax.tree.map(lambda slow, fast: 0.995 * np.asarray(slow) + 0.005 * np.asarray(fast), state.target, state.actor.params)
+    assert tiny.distance(followed.target, expected) < 1e-6
+    assert tiny.same(td3.fresh.policy.target, td3.fresh.policy.actor.params)
+
+
+def test_saturation_is_the_mean_absolute_pre_tanh_action(td3, sac):
+    for some in (td3, sac):
+        action = np.asarray(some.exploit(some.state, (), OBS)[0], np.float64)
+        measured = tiny.compiled(some.row.policy.diagnose)(some.state.policy, OBS)["saturation"]
+        assert float(measured) == pytest.approx(np.abs(np.arctanh(action)).mean(), rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        dict(delay=0),
+        dict(delay=-2),
+        dict(target_noise=-0.1),
+        dict(target_noise=math.nan),
+        dict(noise_clip=0.0),
+        dict(noise_clip=math.inf),
+        dict(polyak=0.0),
+        dict(polyak=1.5),
+        dict(hidden=()),
+        dict(lr=0.0),
+    ],
+)
+def test_senseless_deterministic_policies_are_refused(wrong):
+    with pytest.raises(UsageError):
+        Deterministic(**wrong)
+
+
+@pytest.mark.parametrize("wrong", [dict(delay=0), dict(successor="worst"), dict(entropy_per_dim=math.nan)])
+def test_other_senseless_soft_policies_are_refused(wrong):
     with pytest.raises(UsageError):
         Soft(**wrong)

@@ -4,7 +4,10 @@ import numpy as np
 import probes
 import pytest
 
-rows = pytest.mark.parametrize("name", ["dac", "sac"])
+from dualac.agents.algorithms import ALGORITHMS
+
+QUICK = ("dac", "sac", "td3", "gpl")
+rows = pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.table) for name in ALGORITHMS])
 CLOSE = 0.05
 
 

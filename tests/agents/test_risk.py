@@ -1,6 +1,8 @@
 """How an ensemble of critics becomes one number."""
 
 import dataclasses
+import math
+from collections import deque
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import compiled
 
-from dualac.agents.risk import Fixed, certainty, spread
+from dualac.agents.risk import Bandit, DualDescent, Fixed, SubsetMin, certainty, spread
 from dualac.errors import UsageError
 
 certain = compiled(certainty)
@@ -143,3 +145,155 @@ def test_positive_or_endless_pessimism_is_refused_with_the_sign_convention(beta,
 
 def test_indifference_to_risk_is_allowed():
     assert Fixed(0.0).floor() == 0.0
+
+
+def test_a_policy_that_climbs_the_first_critic_is_backed_up_by_the_minimum():
+    """TD3: with |q1 - q2| lost, the target would be the second critic's 12."""
+    part = Fixed(-1.0, climbs="first")
+    assert both(part) == (10.0, 10.0)
+    assert part.objective((), jnp.asarray([[[12.0]], [[10.0]]])).item() == 12.0
+
+
+# SubsetMin: REDQ
+
+ONE_TWO_FOUR = jnp.asarray([1.0, 2.0, 4.0])[:, None, None]
+
+
+def test_the_least_of_a_random_pair_of_one_two_and_four_is_four_thirds_on_average():
+    keys = jax.random.split(jax.random.key(0), 3000)
+    least = np.asarray(compiled(jax.vmap(lambda key: SubsetMin(2).backup((), ONE_TWO_FOUR, key)[0, 0]))(keys))
+    assert set(least) == {1.0, 2.0}
+    assert least.mean() == pytest.approx(4 / 3, abs=0.03)
+
+
+def test_one_subset_is_drawn_for_the_whole_batch():
+    zs = jnp.broadcast_to(ONE_TWO_FOUR, (3, 64, 1))
+    for least in compiled(jax.vmap(lambda key: SubsetMin(1).backup((), zs, key)))(jax.random.split(jax.random.key(1), 10)):
+        assert least.shape == (64, 1)
+        assert len(set(least[:, 0].tolist())) == 1
+
+
+def test_the_least_of_all_is_the_minimum_and_the_actor_climbs_the_mean_of_all():
+    part = SubsetMin(3)
+    assert part.backup((), ONE_TWO_FOUR, jax.random.key(0)).item() == 1.0
+    assert part.objective((), ONE_TWO_FOUR).item() == pytest.approx(7 / 3)
+    assert part.floor() == 0.0
+
+
+# Bandit: TOP
+
+BANDIT = Bandit((-1.0, -0.5, 0.0))
+hear = compiled(BANDIT.hear)
+
+
+class Plain:
+    """The bandit once more, in plain Python, as its authors tell it."""
+
+    def __init__(self, weights):
+        self.weights, self.last, self.window = list(weights), 0.0, deque(maxlen=5)
+
+    def hear(self, arm, episode_return):
+        gain = episode_return - self.last
+        self.last = episode_return
+        self.window.append(gain)
+        mean = sum(self.window) / len(self.window)
+        feedback = gain - mean
+        if len(self.window) > 1:
+            feedback /= math.sqrt(sum((one - mean) ** 2 for one in self.window) / len(self.window)) + 1e-4
+        decayed = 0.9 * self.weights[arm]
+        self.weights[arm] = decayed + 0.1 * feedback / max(math.exp(min(decayed, 700)), 1e-4)
+
+
+@settings(max_examples=15)
+@given(st.lists(st.integers(-100, 100), min_size=1, max_size=12), st.sampled_from([0.0, 2.0, -1.5, -20.0]))
+def test_the_bandit_hears_what_its_authors_say_and_moves_the_arm_it_played_alone(returns, start):
+    state = BANDIT.init(jax.random.key(3))._replace(weights=jnp.full((3,), start))
+    plain = Plain([start] * 3)
+    for episode, told in enumerate(returns):
+        before, arm = np.asarray(state.weights), int(state.arm)
+        state = hear(state, jnp.float32(told), jax.random.key(episode))
+        plain.hear(arm, told)
+        np.testing.assert_allclose(state.weights, plain.weights, rtol=1e-3, atol=1e-4)
+        assert set(np.flatnonzero(np.asarray(state.weights) != before)) <= {arm}
+
+
+def test_arms_are_drawn_in_proportion_to_the_exponential_of_their_weights():
+    keys = jax.random.split(jax.random.key(0), 4000)
+    state = BANDIT.init(keys[0])._replace(weights=jnp.asarray([1.0, 0.0, -1.0]), arm=jnp.int32(1))
+    heard = compiled(jax.vmap(BANDIT.hear, in_axes=(None, None, 0)))(state, jnp.float32(0.0), keys)
+    weights = np.exp(np.asarray(heard.weights[0], np.float64))
+    frequency = np.bincount(heard.arm, minlength=3) / len(keys)
+    np.testing.assert_allclose(frequency, weights / weights.sum(), atol=0.03)
+    first = compiled(jax.vmap(BANDIT.init))(keys)
+    np.testing.assert_allclose(np.bincount(first.arm, minlength=3) / len(keys), [1 / 3] * 3, atol=0.03)
+
+
+@pytest.mark.parametrize(("arm", "value"), [(0, 10.0), (1, 11.0)])
+def test_the_arm_of_the_episode_is_the_attitude_of_target_and_actor(arm, value):
+    part, zs = Bandit(), jnp.asarray([[[10.0]], [[12.0]]])
+    state = part.init(jax.random.key(0))._replace(arm=jnp.int32(arm))
+    assert part.backup(state, zs, jax.random.key(0)).item() == part.objective(state, zs).item() == value
+    assert float(part.learn(state, zs, zs[0])[1]["pessimism"]) == part.arms[arm]
+
+
+def test_a_better_episode_makes_its_arm_likelier_and_a_worse_one_less_likely():
+    state = hear(BANDIT.init(jax.random.key(0)), jnp.float32(10.0), jax.random.key(0))
+    arm = int(state.arm)
+    better, worse = (hear(state, jnp.float32(told), jax.random.key(1)).weights[arm] for told in (30.0, -30.0))
+    assert float(better) > float(state.weights[arm]) > float(worse)
+
+
+# DualDescent: GPL
+
+moved = {bound: compiled(DualDescent(lr=1e-2, never_optimistic=bound).learn) for bound in (False, True)}
+TEN_TWELVE = jnp.asarray([[[10.0]], [[12.0]]])
+
+
+def test_half_the_distance_of_two_critics_below_their_mean_is_the_minimum():
+    """Half of the deviation, the misreading, would be 10.5."""
+    part = DualDescent()
+    state = part.init(jax.random.key(0))
+    assert part.backup(state, TEN_TWELVE, jax.random.key(0)).item() == part.objective(state, TEN_TWELVE).item() == 10.0
+
+
+def test_of_many_critics_it_weighs_the_mean_distance_of_two():
+    part = DualDescent()
+    assert part.objective(part.init(jax.random.key(0)), ONE_TWO_FOUR).item() == pytest.approx(7 / 3 - 0.5 * 2)
+
+
+@pytest.mark.parametrize(("target", "direction"), [(11.5, -1), (10.5, +1), (11.0, 0)])
+def test_targets_above_the_critics_make_it_more_pessimistic_and_targets_below_less(target, direction):
+    """Not above the lower critic, nor above their pessimistic value: above their mean."""
+    state = DualDescent().init(jax.random.key(0))
+    learnt, metrics = moved[False](state, TEN_TWELVE, jnp.full((1, 1), target))
+    assert float(learnt.params - state.params) == pytest.approx(direction * 1e-2, rel=1e-4)
+    assert float(metrics["pessimism"]) == -0.5
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_only_where_it_must_never_be_optimistic_it_stops_at_indifference(bound):
+    state = DualDescent().init(jax.random.key(0))._replace(params=jnp.float32(-1e-3))
+    learnt, _ = moved[bound](state, TEN_TWELVE, jnp.zeros((1, 1)))
+    assert float(learnt.params) == (0.0 if bound else pytest.approx(9e-3, rel=1e-3))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: Bandit(()),
+        lambda: Bandit((-1.0, 0.5)),
+        lambda: Bandit((-1.0, math.nan)),
+        lambda: Bandit(lr=0.0),
+        lambda: Bandit(decay=1.1),
+        lambda: Bandit(window=0),
+        lambda: SubsetMin(0),
+        lambda: SubsetMin(-2),
+        lambda: DualDescent(start=0.5),
+        lambda: DualDescent(lr=0.0),
+        lambda: DualDescent(b1=1.0),
+        lambda: Fixed(-1.0, climbs="last"),
+    ],
+)
+def test_senseless_attitudes_are_refused(build):
+    with pytest.raises(UsageError):
+        build()

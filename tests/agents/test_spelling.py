@@ -1,16 +1,17 @@
 """How a row is written: as JSON, as options, as Python."""
 
 import json
+from typing import get_args
 
 import pytest
 
 from dualac.agents.actor_critic import Algorithm
 from dualac.agents.algorithms import ALGORITHMS
-from dualac.agents.critics import Scalar
+from dualac.agents.critics import Critic, Scalar
 from dualac.agents.duals import Dual, Held, Learnt
 from dualac.agents.explorers import Explorer, FromPolicy, OptimisticActor
-from dualac.agents.policies import Soft
-from dualac.agents.risk import Fixed
+from dualac.agents.policies import Policy
+from dualac.agents.risk import Fixed, Pessimism
 from dualac.errors import DataError, DualacError, UsageError
 from dualac.spelling import count, difference, field_docs, from_json, options, parse, replaced, to_json, to_python
 
@@ -58,7 +59,7 @@ def test_json_with_a_field_of_another_version_is_refused_by_its_name():
 def test_json_with_a_part_that_cannot_stand_there_is_refused(part):
     written = to_json(DAC)
     written["explorer"] = {"part": part}
-    with pytest.raises(DataError, match="is not one of FromPolicy, OptimisticActor"):
+    with pytest.raises(DataError, match="is not one of FromPolicy, Noise, UpperBoundShift, OptimisticActor"):
         from_json(Algorithm, written)
 
 
@@ -135,8 +136,28 @@ def test_a_path_to_nowhere_is_refused(path):
 @names
 def test_every_value_of_a_row_is_an_option_with_help(name):
     found = {option.path: option for option in options(ALGORITHMS[name])}
-    assert {"pessimism.beta", "policy.lr", "policy.temperature", "policy.temperature.lr", "critic.k", "explorer", "gamma"} <= set(found)
+    assert {"pessimism", "policy.lr", "critic.k", "explorer", "gamma", "judged", "explorer_restart_every"} <= set(found)
     assert [path for path, option in found.items() if not option.help] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("dac", "pessimism.beta"),
+        ("dac", "policy.temperature.lr"),
+        ("dac", "explorer.target_kl"),
+        ("td3", "policy.target_noise"),
+        ("td3", "explorer.sigma"),
+        ("oac", "explorer.shift"),
+        ("top", "pessimism.arms"),
+        ("gpl", "pessimism.start"),
+        ("redq", "pessimism.m"),
+        ("redq", "policy.delay"),
+        ("dac-both", "critic.upper_bound"),
+    ],
+)
+def test_a_part_s_own_values_are_options_where_it_stands(name, path):
+    assert path in {option.path for option in options(ALGORITHMS[name])}
 
 
 @names
@@ -198,7 +219,7 @@ def option_of(row, path):
 def test_a_choice_is_one_of_those_there_are():
     hint = option_of(DAC, "explorer.form").hint
     assert parse(hint, "simple") == "simple"
-    with pytest.raises(UsageError, match="perturbation, simple, independent"):
+    with pytest.raises(UsageError, match="perturbation, simple, deterministic, independent"):
         parse(hint, "Simple")
 
 
@@ -287,5 +308,6 @@ def test_python_leaves_out_defaults():
 
 @pytest.mark.parametrize("row", [*ALGORITHMS.values(), TEMPERED], ids=to_python)
 def test_python_reads_back_what_was_written(row):
-    parts = {kind.__name__: kind for kind in (Algorithm, Fixed, Soft, Scalar, OptimisticActor, FromPolicy, Held, Learnt)}
+    kinds = [kind for group in (Pessimism, Policy, Explorer, Critic, Dual) for kind in get_args(group)]
+    parts = {kind.__name__: kind for kind in (Algorithm, *kinds)}
     assert eval(to_python(row), parts) == row

@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 import tiny
 
-from dualac.agents.actor_critic import make_agent
+from dualac.agents.actor_critic import Algorithm, make_agent
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.critics import Scalar
+from dualac.agents.duals import Held
+from dualac.agents.explorers import FromPolicy, Noise, OptimisticActor, UpperBoundShift
+from dualac.agents.policies import Deterministic, Soft
+from dualac.agents.risk import Bandit, DualDescent, Fixed, SubsetMin
 from dualac.errors import UsageError
 from dualac.spelling import options, replaced
 
@@ -34,7 +38,10 @@ def shared(tree):
 
 
 def test_the_table_has_the_rows_of_the_paper_s_choices():
-    assert {"dac", "sac"} <= set(ALGORITHMS)
+    family = {"dac", "sac", "td3", "ddpg", "oac", "top", "gpl", "redq"}
+    variants = {"dac-ln", "dac-dog", "dac-epistemic", "dac-aleatoric", "dac-both", "dac-v1"}
+    assert family | variants <= set(ALGORITHMS)
+    assert len([name for name in ALGORITHMS if name.startswith("dac:")]) == 7
     assert ALGORITHMS["dac"].pessimism.floor() == -0.2
     assert ALGORITHMS["sac"].pessimism.floor() == -1.0
 
@@ -68,8 +75,9 @@ def test_exploring_works_for_one_observation_and_for_many(each):
 
 def test_exploring_is_random_and_decided_by_its_key(each):
     one, again, other = (each.explore(each.state, (), OBS, jax.random.key(seed))[0] for seed in (1, 1, 2))
+    deterministic = getattr(each.row.explorer, "form", None) == "deterministic"  # an ablation
     assert np.array_equal(one, again)
-    assert not np.array_equal(one, other)
+    assert np.array_equal(one, other) == deterministic
 
 
 def test_exploiting_is_deterministic_and_the_same_for_one_observation_and_for_many(each):
@@ -85,7 +93,8 @@ def test_an_update_moves_everything_that_is_trained(each):
     for before, after in zip(tiny.trained_parts(each.fresh), tiny.trained_parts(each.state), strict=True):
         for (path, old), (_, new) in zip(leaves(before), leaves(after), strict=True):
             assert not np.array_equal(old, new), path
-    for (path, old), (_, new) in zip(leaves(each.fresh.critic.target), leaves(each.state.critic.target), strict=True):
+    slow = [[state.critic.target, getattr(state.policy, "target", ())] for state in (each.fresh, each.state)]
+    for (path, old), (_, new) in zip(*map(leaves, slow), strict=True):
         assert not np.array_equal(old, new), path
 
 
@@ -128,27 +137,123 @@ def test_no_two_leaves_of_uncompiled_critics_share_a_buffer():
     assert shared(Scalar(k=1, hidden=(1,)).init(jax.random.key(0), tiny.SPEC)) == []
 
 
+def test_what_is_dear_to_measure_is_finite_too(each):
+    measured = tiny.compiled(each.agent.diagnose)(each.state, tiny.batch_of(60))
+    named = {"q_std_over_mean", "critic_dormant", "critic_param_norm", "actor_param_norm", "saturation", "actor_dormant"}
+    optimist = {"optimistic_actor_param_norm", "optimistic_actor_dormant"} if isinstance(each.row.explorer, OptimisticActor) else set()
+    assert set(measured) == named | optimist
+    for name, value in measured.items():
+        assert value.shape == () and np.isfinite(value) and value >= 0, name
+        assert "dormant" not in name or value <= 1
+
+
+def test_the_value_of_an_action_is_the_critics_mean(each):
+    batch = tiny.batch_of(60)
+    values = np.asarray(each.row.critic.values(each.state.critic.online.params, batch.obs, batch.action))
+    np.testing.assert_allclose(each.agent.value(each.state, batch.obs, batch.action), values.mean(axis=(0, 2)), rtol=1e-4, atol=1e-5)
+
+
+def test_who_is_judged_is_all_that_exploiting_needs(each):
+    np.testing.assert_array_equal(each.exploit(each.agent.judged(each.state), (), OBS)[0], each.exploit(each.state, (), OBS)[0])
+
+
+def test_a_reset_starts_all_afresh_but_the_bandit(top, gpl, dac):
+    for some in (top, gpl, dac):
+        key = jax.random.key(5)
+        known = some.state if some is not top else tiny.compiled(top.agent.hear)(top.state, jnp.float32(12.0), key)
+        reset, started = tiny.compiled(some.agent.reset)(known, key), tiny.compiled(some.agent.init)(key)
+        assert tiny.same(reset[1:], started[1:])
+        assert tiny.same(reset.pessimism, known.pessimism if some is top else started.pessimism)
+        if some is not dac:
+            assert not tiny.same(known.pessimism, started.pessimism)
+
+
+def test_the_explorer_can_start_afresh_alone(dac):
+    key = jax.random.key(5)
+    restarted, started = tiny.compiled(dac.agent.restart_explorer)(dac.state, key), tiny.compiled(dac.agent.init)(key)
+    assert tiny.same(restarted.explorer, started.explorer)
+    assert tiny.same(restarted._replace(explorer=()), dac.state._replace(explorer=()))
+
+
 def test_different_keys_start_different(each):
     again, other = (tiny.compiled(each.agent.init)(jax.random.key(seed)) for seed in (0, 1))
     assert tiny.same(again, each.fresh)
     assert not tiny.same(other, each.fresh)
 
 
-@pytest.mark.parametrize("name", list(ALGORITHMS))
-def test_a_donated_update_is_traced_once_and_takes_every_buffer(name):
+def test_a_donated_update_is_traced_once_and_takes_every_buffer(every):
     """JAX warns, and so the test fails, if a donated buffer could not be used again."""
-    agent = make_agent(tiny.small(ALGORITHMS[name]), tiny.SPEC)
+    agent = make_agent(tiny.small(ALGORITHMS[every]), tiny.SPEC)
     traces = []
 
     @functools.partial(tiny.compiled, donate_argnums=0)
-    def update(state, batch, key):
-        traces.append(name)
-        return agent.update(state, batch, key)
+    def update(state, batch, key, count):
+        traces.append(every)
+        return agent.update(state, batch, key, count)
 
     state = tiny.compiled(agent.init)(jax.random.key(0))
     for step in range(4):
         given = state
-        state, _ = update(state, tiny.batch_of(step), jax.random.key(step))
+        state, _ = update(state, tiny.batch_of(step), jax.random.key(step), np.uint32(step))
         assert all(leaf.is_deleted() for leaf in jax.tree.leaves(given))
     assert len(traces) == 1
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state))
+
+
+@pytest.mark.table
+def test_a_pack_of_seeds_learns_what_each_learns_alone(every):
+    """To float tolerance, through updates at which the actors wait and some at which they do not."""
+    row = tiny.quick(tiny.small(ALGORITHMS[every]), 1e-3)
+    row = tiny.with_part(row, "policy", delay=min(row.policy.delay, 2))
+    agent = make_agent(row, tiny.SPEC)
+    alone, packed = tiny.compiled(agent.update), tiny.compiled(jax.vmap(agent.update, in_axes=(0, 0, 0, None)))
+    init = tiny.compiled(agent.init)
+    states = [init(jax.random.key(seed)) for seed in (3, 4)]
+    pack = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+    for step in range(4):
+        batches = [tiny.batch_of(10 * step + seed) for seed in (3, 4)]
+        keys = [jax.random.key(100 * step + seed) for seed in (3, 4)]
+        states = [alone(*one, np.uint32(step))[0] for one in zip(states, batches, keys, strict=True)]
+        pack, metrics = packed(pack, jax.tree.map(lambda *leaves: jnp.stack(leaves), *batches), jnp.stack(keys), np.uint32(step))
+        assert not np.asarray(metrics["nonfinite"]).any()
+    for seed, state in enumerate(states):
+        ours = jax.tree.map(lambda leaf, seed=seed: leaf[seed], pack)
+        for (path, one), (_, other) in zip(leaves(ours), leaves(state), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4, err_msg=path)
+
+
+GAUSSIAN, POINT = Soft(), Deterministic()
+
+
+@pytest.mark.parametrize(
+    ("parts", "sentence"),
+    [
+        (dict(policy=POINT, explorer=OptimisticActor()), "OptimisticActor departs from a distribution.*Deterministic is not a distribution"),
+        (dict(policy=POINT, explorer=UpperBoundShift()), "UpperBoundShift moves the mean.*Deterministic is not a distribution"),
+        (dict(policy=POINT, explorer=FromPolicy()), "the policy's own randomness.*give it the explorer Noise"),
+        (dict(pessimism=SubsetMin(3)), "draws 3 critics, but there are 2"),
+        (dict(pessimism=DualDescent(), critic=Scalar(k=1)), "critic.k must be at least 2"),
+        (dict(explorer=UpperBoundShift(optimism=-1.5)), "lies below the pessimism"),
+        (dict(explorer=OptimisticActor(optimism=Held(-1.5))), "at least -1"),
+        (dict(judged="explorer"), "judged='explorer' needs"),
+        (dict(judged="explorer", explorer=UpperBoundShift()), "judged='explorer' needs"),
+        (dict(judged="explorer", explorer=OptimisticActor(form="deterministic")), "not a deterministic one"),
+        (dict(judged="explorer", explorer=OptimisticActor(), policy=Soft(successor="mode")), "successor"),
+        (dict(judged="nobody"), "judged"),
+        (dict(explorer_restart_every=10), "explorer_restart_every"),
+        (dict(explorer_restart_every=-1, explorer=OptimisticActor()), "explorer_restart_every"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_with_a_sentence_when_the_row_is_built(parts, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        Algorithm(**dict(pessimism=Fixed(-1.0), policy=GAUSSIAN, explorer=FromPolicy(), critic=Scalar()) | parts)
+
+
+def test_a_bandit_without_arms_is_refused_with_a_sentence():
+    with pytest.raises(UsageError, match="at least one arm"):
+        Bandit(())
+
+
+def test_noise_explores_for_any_policy():
+    for policy in (GAUSSIAN, POINT):
+        Algorithm(pessimism=Fixed(-1.0), policy=policy, explorer=Noise(), critic=Scalar())

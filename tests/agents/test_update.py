@@ -18,7 +18,7 @@ from dualac.agents.critics import CriticState, Regression, Scalar
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.explorers import FromPolicy
 from dualac.agents.networks import Critics, GaussianActor, Perturbation
-from dualac.agents.risk import Fixed
+from dualac.agents.risk import Bandit, Fixed, SubsetMin
 from dualac.agents.trained import Trained
 from dualac.errors import UsageError
 from dualac.types import Transition
@@ -30,6 +30,8 @@ BATCH, KEY = tiny.batch_of(99), jax.random.key(99)
 class Scripted:
     """A policy whose next action has log-probability -1.5, at temperature 0.2."""
 
+    stochastic, targets_wait, delay = True, False, 1
+
     def init(self, key, spec):
         return ()
 
@@ -40,26 +42,44 @@ class Scripted:
         return jnp.zeros((len(next_obs), 2)), jnp.full(len(next_obs), -0.2 * -1.5)
 
     def improve(self, state, objective, obs, key):
-        return (), {}
+        return (), {"actor_loss": jnp.float32(0.0)}
+
+    def follow(self, state):
+        return state
 
 
 @dataclass(frozen=True)
 class Recorder:
-    """Two critics that say 10 and 12, and report the target they are given as their loss."""
+    """Two critics that say 10 and 12 at every quantile and more at the higher ones, and report the target they are given as their loss."""
+
+    k = 2
+    more: tuple[float, ...] = (0.0,)
 
     def init(self, key, spec):
         return CriticState(Trained((), ()), ())
 
     def values(self, params, obs, action):
-        return jnp.broadcast_to(jnp.asarray([10.0, 12.0])[:, None, None], (2, len(obs), 1))
+        return jnp.broadcast_to(jnp.asarray([10.0, 12.0])[:, None, None] + jnp.asarray(self.more)[None, None], (2, len(obs), len(self.more)))
 
     def learn(self, state, batch, target):
-        return state, Regression(target[None], target.sum())
+        return state, Regression(self.values((), batch.obs, batch.action), target[:, -1].sum(), jnp.float32(0.0))
+
+    def follow(self, state):
+        return state
 
 
 @pytest.mark.parametrize(
     ("pessimism", "target"),
-    [(Fixed(-0.2), 11.989), (Fixed(-1.0), 11.197), (Fixed(0.0), 12.187), (Fixed(-0.2, backup_beta=-1.0), 11.197)],
+    [
+        (Fixed(-0.2), 11.989),
+        (Fixed(-1.0), 11.197),
+        (Fixed(0.0), 12.187),
+        (Fixed(-0.2, backup_beta=-1.0), 11.197),
+        (ALGORITHMS["td3"].pessimism, 11.197),
+        (ALGORITHMS["gpl"].pessimism, 11.197),
+        (SubsetMin(2), 11.197),
+        (Bandit((0.0,)), 12.187),
+    ],
     ids=str,
 )
 def test_the_target_has_its_known_value(pessimism, target):
@@ -70,6 +90,14 @@ def test_the_target_has_its_known_value(pessimism, target):
     (_, through), (_, ended) = update(np.ones(1, np.float32)), update(np.zeros(1, np.float32))
     assert float(through["critic_loss"]) == pytest.approx(target, abs=2e-6)
     assert float(ended["critic_loss"]) == 1.0
+
+
+def test_the_target_of_each_quantile_is_paid_for_entropy_and_discounted_alike():
+    agent = make_agent(Algorithm(Fixed(-0.2), Scripted(), FromPolicy(), Recorder((0.0, 3.0))), tiny.SPEC)
+    step = Transition(*(np.ones(shape, np.float32) for shape in ((1, 3), (1, 2), 1, 1, (1, 3))))
+    _, metrics = tiny.compiled(agent.update)(agent.init(KEY), step, KEY)
+    assert float(metrics["critic_loss"]) == pytest.approx(11.989 + 0.99 * 3, abs=2e-6)
+    assert float(metrics["q_mean"]) == 12.5
 
 
 def test_the_critics_loss_sums_over_critics_and_averages_over_the_batch(dac):
@@ -208,8 +236,38 @@ def test_an_update_is_critics_then_policy_on_the_new_critics_then_explorer_on_th
     assert tiny.distance(explorer(phi[0], online.params), expected) > EVIDENT  # on the old critics
 
 
+def test_the_pessimism_learns_from_the_critics_before_their_step_and_the_actor_climbs_the_new_one(gpl, keys):
+    """GPL, its pessimism leaping so that the new can be told from the old: the target is the old one's, the actor's value the new one's."""
+    row = tiny.with_part(gpl.row, "pessimism", lr=1.0)
+    before = gpl.state._replace(pessimism=gpl.fresh.pessimism)
+    after, metrics = tiny.compiled(make_agent(row, tiny.SPEC).update)(before, BATCH, KEY)
+
+    @tiny.compiled
+    def expected(b, theta):
+        action, bonus = row.policy.backup(before.policy, BATCH.next_obs, keys[0])
+        next_mean, next_spread = critics_of(before.critic.target, BATCH.next_obs, action)
+        y = BATCH.reward + 0.99 * BATCH.discount * (next_mean + before.pessimism.params * 2 * next_spread + bonus)
+        error = y.mean() - critics_of(before.critic.online.params, BATCH.obs, BATCH.action)[0].mean()
+
+        def objective(obs, action):
+            q_mean, q_spread = critics_of(theta, obs, action)
+            return q_mean + b * 2 * q_spread
+
+        return error, row.policy.improve(before.policy, objective, BATCH.obs, keys[1])[0]
+
+    b = after.pessimism.params
+    error, policy = expected(b, after.critic.online.params)
+    assert float(after.pessimism.adam[0].mu) / 0.1 == pytest.approx(float(error), rel=1e-3)
+    assert abs(float(b - before.pessimism.params)) == pytest.approx(1.0, rel=1e-3)
+    assert float(metrics["pessimism"]) == float(before.pessimism.params)
+    assert tiny.distance(policy.actor, after.policy.actor) < NOISE
+    assert tiny.distance(expected(before.pessimism.params, after.critic.online.params)[1].actor, after.policy.actor) > EVIDENT
+
+
 def test_the_critics_loss_has_no_gradient_but_that_of_the_critics(each):
-    grads = tiny.compiled(jax.grad(lambda state: each.agent.update(state, BATCH, KEY)[1]["critic_loss"], allow_int=True))(each.state)
+    grads = tiny.compiled(jax.grad(lambda state: each.agent.update(state, BATCH, KEY, tiny.due(each.row))[1]["critic_loss"], allow_int=True))(
+        each.state
+    )
     of_critics = grads.critic.online.params
     others = grads._replace(critic=grads.critic._replace(online=grads.critic.online._replace(params=())))
     assert all(np.asarray(leaf).any() for leaf in jax.tree.leaves(of_critics))
@@ -263,6 +321,8 @@ def test_given_the_same_critics_actors_learn_from_observations_alone(each, field
     other = BATCH._replace(**{field: getattr(tiny.batch_of(7), field)})
     online = each.state.critic.online
     state = each.state._replace(critic=each.state.critic._replace(online=online._replace(adam=standing(online.adam))))
+    if isinstance(state.pessimism, Trained):  # what the critics' errors teach it, it may pass on to the actor
+        state = state._replace(pessimism=state.pessimism._replace(adam=standing(state.pessimism.adam)))
     (one, _), (two, _) = (each.update(state, batch, KEY) for batch in (BATCH, other))
     assert tiny.same(one.critic.online.params, two.critic.online.params)
     assert tiny.same((one.policy, one.explorer), (two.policy, two.explorer))
@@ -291,10 +351,10 @@ def test_one_value_that_is_not_finite_in_the_batch_is_noticed(each, field, poiso
     assert nonfinite(each, each.state, batch) == 1.0
 
 
-@pytest.mark.parametrize("critic", ["value_0", "value_1"])
+@pytest.mark.parametrize("place", ["first", "last"])
 @pytest.mark.parametrize("which", ["online", "target"])
-def test_a_nan_in_one_critic_is_noticed(each, critic, which):
-    critics = each.state.critic
+def test_a_nan_in_one_critic_is_noticed(each, place, which):
+    critics, critic = each.state.critic, f"value_{0 if place == 'first' else each.row.critic.k - 1}"
     if which == "online":
         critics = critics._replace(online=critics.online._replace(params=poisoned(critics.online.params, critic)))
     else:

@@ -27,7 +27,7 @@ class Learner(NamedTuple):
 
     row: Algorithm
     agent: Agent
-    update: Callable[[State, Transition, jax.Array], tuple[State, Metrics]]
+    update: Callable[..., tuple[State, Metrics]]  # (state, batch, key, count); where no count is given, one at which the actors move too
     explore: Callable[[State, tuple[()], jax.Array, jax.Array], tuple[jax.Array, tuple[()]]]
     exploit: Callable[[State, tuple[()], jax.Array], tuple[jax.Array, tuple[()]]]
     fresh: State
@@ -35,8 +35,9 @@ class Learner(NamedTuple):
 
 
 def small(row: Algorithm, hidden: tuple[int, ...] = HIDDEN) -> Algorithm:
-    """The same row with `hidden` wherever it has hidden layers."""
-    return everywhere(row, "hidden", hidden)
+    """The same row with `hidden` wherever it has hidden layers, at most three critics and at most five quantiles."""
+    row = everywhere(row, "hidden", hidden)
+    return everywhere(with_part(row, "critic", k=min(row.critic.k, 3)), "n", 5)
 
 
 def quick(row: Algorithm, lr: float = 1e-2) -> Algorithm:
@@ -60,9 +61,18 @@ def batch_of(seed: int, size: int = 16, spec: Spec = SPEC) -> Transition:
     )
 
 
+def due(row: Algorithm) -> np.uint32:
+    """The count of an update at which the actors move, however rarely they do."""
+    return np.uint32(row.policy.delay - 1)
+
+
 def learner(row: Algorithm, updates: int = 20) -> Learner:
     agent = make_agent(row, SPEC)
-    update, explore, exploit = compiled(agent.update), compiled(agent.explore), compiled(agent.exploit)
+    whole, explore, exploit = compiled(agent.update), compiled(agent.explore), compiled(agent.exploit)
+
+    def update(state: State, batch: Transition, key: jax.Array, count: np.uint32 | None = None) -> tuple[State, Metrics]:
+        return whole(state, batch, key, due(row) if count is None else count)
+
     fresh = state = compiled(agent.init)(jax.random.key(0))
     for step in range(updates):
         state, _ = update(state, batch_of(step), jax.random.key(step))
@@ -76,7 +86,8 @@ def surroundings(some: Learner, state: State | None = None) -> Surroundings:
     def upper(obs, action, optimism):
         return row.critic.upper(row.critic.values(state.critic.online.params, obs, action), optimism)
 
-    return Surroundings(lambda obs: row.policy.distribution(state.policy, obs), upper, row.pessimism.floor())
+    policy, exploit = (functools.partial(act, state.policy) for act in (row.policy.distribution, row.policy.exploit))
+    return Surroundings(policy, exploit, upper, row.pessimism.floor())
 
 
 def trained_parts(state: Any) -> list[Trained]:

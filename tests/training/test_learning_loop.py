@@ -1,5 +1,6 @@
 """What the loop does with an agent: compiles it once, resets it when told to, tells it how episodes went."""
 
+import dataclasses
 from collections import Counter
 
 import jax
@@ -8,10 +9,12 @@ import pytest
 from tests.training.runs import a_run, agent_of, events, extended, go_on, last, manifest, rows, same, trained
 
 from dualac.agents.actor_critic import make_agent
+from dualac.agents.algorithms import ALGORITHMS
+from dualac.spelling import replaced
 from dualac.training import learner as learner_module
 from dualac.training.learner import Learner
 from dualac.training.run import prepare
-from dualac.types import Agent, Spec
+from dualac.types import Agent, Spec, Transition
 
 SPEC = Spec(3, 2)
 
@@ -43,7 +46,7 @@ def test_nothing_is_traced_again_after_its_first_call(name, compiled_afresh, mon
     path = trained(extended(run, 32), tmp_path)
     assert len(after_learning) == 23
     assert len(set(after_learning)) == 1
-    assert {kind: traces[kind] for kind in ("init", "explore", "exploit", "hear")} == {"init": 1, "explore": 1, "exploit": 1, "hear": 1}
+    assert {kind: traces[kind] for kind in ("init", "explore", "exploit", "hear", "reset")} == dict(init=1, explore=1, exploit=1, hear=1, reset=1)
 
     traces.clear()
     after_learning.clear()
@@ -51,7 +54,41 @@ def test_nothing_is_traced_again_after_its_first_call(name, compiled_afresh, mon
     go_on(path)
     assert len(after_learning) == 8
     assert len(set(after_learning)) == 1
-    assert all(traces[kind] <= 1 for kind in ("init", "explore", "exploit", "hear"))
+    assert all(traces[kind] <= 1 for kind in ("init", "explore", "exploit", "hear", "reset"))
+
+
+@pytest.mark.table
+@pytest.mark.parametrize("name", list(ALGORITHMS))
+def test_every_row_goes_on_to_the_bit_where_it_was_left(name, golden, tmp_path):
+    """Through a reset, and for those whose actors wait in the middle of waiting."""
+    run = a_run(name, eval_every=8, resets=(20,), replay_ratio=3)
+    path = trained(extended(run, 24), tmp_path)
+    trained(run, tmp_path)
+    assert same(agent_of(last(path)), agent_of(last(golden(run))))
+
+
+def test_the_updates_are_counted_through_the_run_so_that_actors_wait_no_longer_than_they_should():
+    """Two updates a step and a delay of three: the first step that learns moves no actor, the second does with its first update."""
+    row = replaced(a_run("td3").algorithm, {"policy.delay": 3})
+    run = dataclasses.replace(a_run(), algorithm=row)
+    learner = Learner([run], SPEC)
+    batch = Transition(*(np.ones((2, 8, *shape), np.float32) for shape in ((3,), (2,), (), (), (3,))))
+    moved = []
+    for step in range(10, 16):
+        before = learner.save(0)["agent.policy.actor.params.params.mean.bias"]
+        learner.learn([batch], step)
+        moved.append(not np.array_equal(before, learner.save(0)["agent.policy.actor.params.params.mean.bias"]))
+    assert moved == [False, True, True, False, True, True]
+    measured = learner.tally["actor_loss"][1], learner.tally["critic_loss"][1]
+    assert measured == (4, 12)
+    assert np.isfinite(learner.metrics(0)["train/actor_loss"])
+
+
+def test_what_no_update_measured_is_left_out():
+    learner = Learner([a_run("td3")], SPEC)
+    learner.learn([Transition(*(np.ones((1, 8, *shape), np.float32) for shape in ((3,), (2,), (), (), (3,))))], 10)
+    assert "train/critic_loss" in learner.metrics(0)
+    assert "train/actor_loss" not in learner.metrics(0)
 
 
 def leaves(learner: Learner) -> dict[str, np.ndarray]:
