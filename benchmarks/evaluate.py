@@ -2,7 +2,8 @@
 
     .venv/bin/python benchmarks/evaluate.py [TASK] [EPISODES]
 
-Ten episodes of an untrained policy of the paper's size in one environment, and in one beside it on each further core, in alternation; the rows must be equal.
+Episodes of an untrained policy of the paper's size in one environment, and in one beside it on each further core, in alternation; the rows must be
+equal.
 """
 
 import sys
@@ -32,18 +33,21 @@ def main() -> None:
     agent = make_agent("dac", env.observation_space.shape[0], env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
     state = jax.jit(agent.init)(jax.random.key(0))
     exploit = jax.jit(lambda state, obs: agent.exploit(state, (), obs)[0])
+
+    def act(obs: np.ndarray) -> np.ndarray:
+        return np.asarray(exploit(state, obs))
+
     took: dict[int, list[float]] = {1: [], len(cores): []}
     rows = []
     for _ in range(ROUNDS):
         for players in ([env], [env, *beside]):
             began = time.perf_counter()
-            rows.append(evaluate(players, lambda obs: np.asarray(exploit(state, obs)), range(int(episodes))))
+            rows.append(evaluate(players, act, range(int(episodes))))
             took[len(players)].append(time.perf_counter() - began)
     assert all(one == rows[0] for one in rows)
     alone, together = (median(times) for times in took.values())
-    print(
-        f"{task}, {episodes} episodes: {alone:.2f} s in one environment, {together:.2f} s in {len(cores)}: {alone / together:.2f} times as fast, equal rows"
-    )
+    ratio = f"{alone / together:.2f} times as fast, equal rows"
+    print(f"{task}, {episodes} episodes: {alone:.2f} s in one environment, {together:.2f} s in {len(cores)}: {ratio}")
     for one in (env, *beside):
         one.close()
 

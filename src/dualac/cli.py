@@ -121,6 +121,7 @@ def train(words: list[str]) -> int:
 
     task = envs.canonical(asked.task)
     given = {option.path: parse_option(option, getattr(asked, option.path)) for option in settable if getattr(asked, option.path) is not None}
+    envs.require_effect((path.removeprefix("protocol.") for path in given), task.partition("/")[0])
     overridden = spelling.replaced(template, {"task": task, "protocol": envs.find_protocol(asked.protocol), **given})
     chosen = parse_seeds(asked)
     packed = accelerated() if asked.pack is None else asked.pack
