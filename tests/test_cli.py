@@ -455,12 +455,12 @@ def test_an_environment_that_keeps_raising_is_one_line_and_a_traceback_on_disk(h
     assert_refused(here("resume", path, "--env-timeout", "5"), 64, "--env-timeout needs --isolate-env")
 
 
-@pytest.mark.kill
 def test_spaces_that_change_in_a_reset_are_one_line(here: Answer, tmp_path: Path):
     said = "acts in Box(-2.0, 2.0, (2,), float32) after reset and declared Box(-1.0, 1.0, (2,), float32) when it was made: set its spaces in __init__"
     assert_refused(here("train", "dac", "cli_toys:Settling-v0", "--out", tmp_path, *SHORT), 65, said)
 
 
+@pytest.mark.kill
 def test_a_process_that_dies_is_told_with_the_command_that_goes_on(here: Answer, tmp_path: Path):
     answer = here("train", "dac", "cli_toys:Dying-v0", "--out", tmp_path, *SHORT, "--quiet")
     assert_refused(answer, 137, "SIGKILL", f"dualac resume {run_path(tmp_path, 'Dying')}")

@@ -45,12 +45,12 @@ def test_a_protocol_that_does_not_exist_is_answered_with_the_nearest():
 
 def test_single_fields_change_a_preset(tmp_path, monkeypatch):
     monkeypatch.setattr(cli, "carry_out", lambda packs, asked: 0)
-    words = ["--protocol", "official", "--protocol.myosuite-cap", "200", "--protocol.success", "last", "--protocol.time-limit", "5"]
+    words = ["--protocol", "official", "--protocol.success", "last", "--protocol.time-limit", "5"]
     assert cli.run(["train", "dac", "gym/Pendulum-v1", "--out", str(tmp_path), "--steps", "20k", *words]) == 0
     [spec] = tmp_path.rglob("run.json")
     stored = json.loads(spec.read_text())["protocol"]
     assert stored == {
-        "part": "Protocol", "action_repeat": 1, "time_limit": 5, "metaworld_cap": 500, "myosuite_cap": 200, "myosuite_termination": "end",
+        "part": "Protocol", "action_repeat": 1, "time_limit": 5, "metaworld_cap": 500, "myosuite_cap": 0, "myosuite_termination": "end",
         "success": "last",
     }  # fmt: skip
 
@@ -95,6 +95,7 @@ def refused(tmp_path, monkeypatch, capsys):
         ("toys:toys/Tooy-v0", "module toys registers no task 'toys/Tooy-v0'; did you mean gym/toys/Toy-v0"),
         ("metaworld/push --protocol.time-limit 300", "a time limit of 300 contradicts the metaworld cap of 200: a time limit only shortens"),
         ("myosuite/reach-easy --protocol.time-limit 101", "contradicts the myosuite cap of 100"),
+        ("dmc/cartpole-swingup --protocol.metaworld-cap 300", "--protocol.metaworld-cap has no effect on a task of dmc"),
         ("dmc/cheetah-run --protocol.time-limit 5 --protocol.action-repeat 8", "an action repeat of 8 is longer than a whole episode"),
         ("metaworld/push --protocol.metaworld-cap 501", "metaworld cap 501: give a number of steps, 1 to 500"),
         ("metaworld/push --protocol.success most", "'most' is not one of any, last"),

@@ -1,6 +1,5 @@
 """The library as Python sees it: `train`, `load_policy`, `make_env`, `make_agent`."""
 
-import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -94,8 +93,8 @@ def train(
         label, row, envs.canonical(task), seed, steps, warmup, replay_ratio, batch_size, capacity, resets, reset_every, reset_same_init,
         eval_every, eval_episodes, log_every, checkpoint_every, protocol,
     )  # fmt: skip
-    with contextlib.closing(envs.make(run.task, protocol=run.protocol)) as env:
-        path = prepare(run, Path(out), env.describe())
+    envs.make(run.task, protocol=run.protocol).close()  # a task that cannot be made leaves nothing behind
+    path = prepare(run, Path(out))
     require_resumable(path)
     with Display(Console(markup=False), quiet=quiet) as display:
         _train([path], display)

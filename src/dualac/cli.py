@@ -121,6 +121,7 @@ def train(words: list[str]) -> int:
 
     task = envs.canonical(asked.task)
     given = {option.path: parse_option(option, getattr(asked, option.path)) for option in settable if getattr(asked, option.path) is not None}
+    envs.require_effect((path.removeprefix("protocol.") for path in given), task.partition("/")[0])
     overridden = spelling.replaced(template, {"task": task, "protocol": envs.find_protocol(asked.protocol), **given})
     chosen = parse_seeds(asked)
     packed = accelerated() if asked.pack is None else asked.pack
@@ -130,8 +131,8 @@ def train(words: list[str]) -> int:
         raise UsageError("--out needs a directory of its own, such as runs/default")
     for run in runs:
         require_same(run, asked.out)
-    described = announce(runs, asked.threads, isolation(asked))
-    paths = [prepare(run, asked.out, described) for run in runs]
+    announce(runs, asked.threads, isolation(asked))
+    paths = [prepare(run, asked.out) for run in runs]
     return carry_out([paths] if together else [[path] for path in paths], asked)
 
 
@@ -333,8 +334,8 @@ def accelerated() -> bool:
     return accelerator_installed()
 
 
-def announce(runs: list[Any], threads: int, isolated: float | None) -> dict[str, Any]:
-    """Say what will be done, having made sure that it can be: the task loads, the replays of all seeds that run at once fit. Describes the task."""
+def announce(runs: list[Any], threads: int, isolated: float | None) -> None:
+    """Say what will be done, having made sure that it can be: the task loads, the replays of all seeds that run at once fit."""
     from dualac import envs
     from dualac.training.machine import require_memory, usable_cores
     from dualac.training.replay import replay_bytes
@@ -357,7 +358,6 @@ def announce(runs: list[Any], threads: int, isolated: float | None) -> dict[str,
         f"seed {seeds} ({how}); replay {each / 1e6:.0f} MB a seed",
         soft_wrap=True,
     )
-    return env.describe()
 
 
 def carry_out(packs: list[list[Path]], asked: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from dualac.agents.risk import Fixed
 from dualac.envs import Protocol
 from dualac.errors import DataError, UsageError
 from dualac.spelling import replaced
-from dualac.training.run import FREE, Run, find, load, prepare, require_resumable, write_json
+from dualac.training.run import FREE, Run, find, load, prepare, record_task, require_resumable, write_json
 
 REFUSED = [
     ({"seed": -1}, r"--seed must be between 0 and 2147483647, not -1"),
@@ -222,19 +222,19 @@ EXCHANGED = DESCRIBED | {"observation": [["b", 0, 1], ["a", 1, 3]]}
 
 
 def test_a_run_records_how_its_task_was_flattened_and_scaled(tmp_path):
-    path = prepare(a_run(), tmp_path, DESCRIBED)
-    assert json.loads((path / "task.json").read_text()) == DESCRIBED
-    prepare(a_run(), tmp_path, EXCHANGED)  # an environment that is still being written, before anything was learned from it
-    assert json.loads((path / "task.json").read_text()) == EXCHANGED
+    record_task(tmp_path, DESCRIBED)
+    assert json.loads((tmp_path / "task.json").read_text()) == DESCRIBED
+    record_task(tmp_path, EXCHANGED)  # an environment that is still being written, before anything was learned from it
+    assert json.loads((tmp_path / "task.json").read_text()) == EXCHANGED
 
 
 def test_a_task_that_exchanged_its_parts_is_not_the_one_that_was_learned(tmp_path):
-    path = prepare(a_run(), tmp_path, DESCRIBED)
-    (path / "checkpoints" / "8").mkdir(parents=True)
-    assert prepare(a_run(), tmp_path, DESCRIBED) == path
+    record_task(tmp_path, DESCRIBED)
+    (tmp_path / "checkpoints" / "8").mkdir(parents=True)
+    record_task(tmp_path, DESCRIBED)
     with pytest.raises(DataError, match=r"was trained on another gym/x:Y-v0 \(observation: \[\['a', 0, 2\].* put the environment back"):
-        prepare(a_run(), tmp_path, EXCHANGED)
-    assert json.loads((path / "task.json").read_text()) == DESCRIBED
+        record_task(tmp_path, EXCHANGED)
+    assert json.loads((tmp_path / "task.json").read_text()) == DESCRIBED
 
 
 def test_a_json_file_is_written_whole_or_not_at_all(tmp_path):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, overload
 
-from dualac.envs.protocol import PROTOCOLS, Protocol, find_protocol
+from dualac.envs.protocol import PROTOCOLS, Protocol, find_protocol, require_effect
 from dualac.envs.tasks import MYOSUITE, NOT_LISTED, PAPER, TASK_SETS, Sizes, all_tasks, canonical, suite_tasks, task_set
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from dualac.envs.isolated import Isolated
 
 __all__ = [
-    "NOT_LISTED", "PAPER", "PROTOCOLS", "TASK_SETS", "About", "Protocol", "about", "all_tasks", "canonical", "find_protocol", "make", "suite_tasks",
-    "task_set",
+    "NOT_LISTED", "PAPER", "PROTOCOLS", "TASK_SETS", "About", "Protocol", "about", "all_tasks", "canonical", "find_protocol", "make",
+    "require_effect", "suite_tasks", "task_set",
 ]  # fmt: skip
 
 THE_PAPERS = PROTOCOLS["paper"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, final, get_args
 
@@ -75,6 +76,14 @@ def find_protocol(name: str) -> Protocol:
     if name not in PROTOCOLS:
         raise UsageError(f"no protocol is called {name!r}: there are {' and '.join(PROTOCOLS)}{nearest(name, PROTOCOLS.keys())}")
     return PROTOCOLS[name]
+
+
+def require_effect(fields: Iterable[str], suite: str) -> None:
+    """Refuse to be told how another suite's tasks are played."""
+    for field in fields:
+        owner = field.partition("_")[0]
+        if owner in ("metaworld", "myosuite") and owner != suite:
+            raise UsageError(f"--protocol.{field.replace('_', '-')} has no effect on a task of {suite}: leave it out")
 
 
 def _told(field: str) -> str:

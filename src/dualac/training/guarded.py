@@ -61,6 +61,10 @@ class Guarded(gymnasium.Wrapper):
         with contextlib.suppress(*FOREIGN):
             self.env.close()
 
+    def describe(self) -> dict[str, Any]:
+        """What the environment says of itself."""
+        return self.env.describe()  # pyright: ignore[reportAttributeAccessIssue]
+
     def move_to(self, core: int) -> None:
         """Play on this core from now on; only an isolated environment has a process that can move."""
         self.core = core

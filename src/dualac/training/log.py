@@ -18,7 +18,8 @@ class Log:
     def __init__(self, path: Path, *, tensorboard: bool = False) -> None:
         self.path = path
         self._files = {name: (path / name).open("a") for name in (*REWOUND, "events.jsonl")}
-        self._writer = _tensorboard(path, 0) if tensorboard else None
+        self._tensorboard = tensorboard
+        self._writer: Any = None
 
     def evaluation(self, rows: list[dict[str, Any]], summary: dict[str, float], step: int) -> None:
         for row in rows:
@@ -44,9 +45,8 @@ class Log:
         return {name: self._files[name].tell() for name in REWOUND}
 
     def rewind(self, positions: dict[str, int], step: int = 0) -> None:
-        """As they were at a checkpoint; TensorBoard is told to forget what came after its step."""
-        if self._writer:
-            self._writer.close()
+        """As they were at a checkpoint, from which every start goes on; TensorBoard is told to forget what came after its step."""
+        if self._tensorboard:
             self._writer = _tensorboard(self.path, step + 1)
         for name in REWOUND:
             length, file = positions.get(name, 0), self._files[name]

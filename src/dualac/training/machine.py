@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import importlib.metadata
 import os
@@ -125,6 +126,7 @@ def use_compilation_cache() -> None:
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 
 
+@functools.cache
 def versions() -> dict[str, str]:
     found = {}
     for name in VERSIONS:

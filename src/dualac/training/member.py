@@ -13,7 +13,7 @@ from dualac.training.guarded import Guarded
 from dualac.training.log import Log
 from dualac.training.machine import require_memory
 from dualac.training.replay import Replay, replay_bytes
-from dualac.training.run import Run, load
+from dualac.training.run import Run, load, record_task
 from dualac.types import Spec, Transition
 
 EPISODES, EVALUATIONS, WARMUP, SAMPLER, BASELINE, REPLAYED, GLANCE = range(1, 8)  # streams of random numbers; never renumber: runs depend on it
@@ -41,6 +41,7 @@ class Member:
         self.env = Guarded(self.run.task, self.run.protocol, isolated=isolated)
         self.eval_env = Guarded(self.run.task, self.run.protocol, isolated=isolated)
         self.stage = Stage(self.eval_env)
+        record_task(path, self.env.describe())
         self.spec = Spec(self.env.observation_space.shape[0], self.env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
         capacity = min(self.run.capacity, self.run.steps)
         replays = f"the replay of {together} seeds" if together > 1 else "a replay"

@@ -101,37 +101,35 @@ class Run:
         return out / self.name / task / f"rr{self.replay_ratio}" / f"seed{self.seed}"
 
 
-def prepare(run: Run, out: Path, task: dict[str, Any] | None = None) -> Path:
-    """The directory of this run, made if need be. One that holds another run is refused; one that holds this run, perhaps shorter, is continued.
-
-    `task` is what its environment says of itself, kept in task.json: in which order an observation was flattened, which box an action was scaled to.
-    """
+def prepare(run: Run, out: Path) -> Path:
+    """The directory of this run, made if need be. One that holds another run is refused; one that holds this run, perhaps shorter, is continued."""
     path = run.directory(out)
     there = require_same(run, out)
-    changed = task is not None and _changed(path, task)
     if there:
         run = dataclasses.replace(run, steps=max(run.steps, there.steps))
-        if run == there and not changed:
+        if run == there:
             return path
     try:
         path.mkdir(parents=True, exist_ok=True)
         with owned(path):
-            if changed:
-                write_json(path / "task.json", task)
             write_json(path / "run.json", to_json(run))
     except OSError as error:
         raise UsageError(f"{path} cannot be written ({error.strerror}); choose another --out") from None
     return path
 
 
-def _changed(path: Path, task: dict[str, Any]) -> bool:
-    """Whether a task is to be written down anew. One that was learned from must be what it was: sizes would not tell of parts exchanged."""
+def record_task(path: Path, task: dict[str, Any]) -> None:
+    """Keep in task.json what a run's environment says of itself: in which order an observation was flattened, which box an action was scaled to.
+
+    One that was learned from must be what it was: sizes would not tell of parts exchanged.
+    """
     written = path / "task.json"
     before = read_json(written) if written.exists() else None
     if before and before != task and any((path / "checkpoints").glob("[0-9]*")):
         lines = "; ".join(difference(task, before))
         raise DataError(f"{path} was trained on another {task['task']} ({lines}); put the environment back as it was, or choose another --out")
-    return before != task
+    if before != task:
+        write_json(written, task)
 
 
 def require_same(run: Run, out: Path) -> Run | None:
