@@ -60,6 +60,12 @@ def test_a_file_that_changed_is_refused(mine, tmp_path):
         own.find(written["pessimism"]["part"], written["pessimism"]["source"])
 
 
+def test_files_of_others_that_are_gone_do_not_matter(mine):
+    api.find_algorithm(mine)
+    Path(mine.rpartition(":")[0]).unlink()
+    assert from_json(type(api.find_algorithm("dac")), to_json(api.find_algorithm("dac"))) == api.find_algorithm("dac")
+
+
 def test_an_identity_depends_on_what_the_file_says(mine, tmp_path):
     other = tmp_path / "mine2.py"
     other.write_text(EXAMPLE.read_text().replace("axis=0)[:", "axis=0)[0:"))

@@ -21,6 +21,7 @@ def load(path: Path) -> ModuleType:
 def _load(path: str) -> ModuleType:
     if not Path(path).is_file():
         raise UsageError(f"there is no file {path}")
+    loaded_digest(Path(path))
     name = f"own_{Path(path).stem}_{hashlib.sha256(path.encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -44,6 +45,12 @@ def source(kind: type) -> Path | None:
 
 def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@functools.cache
+def loaded_digest(path: Path) -> str:
+    """Of the file as it was when this process first asked: what it says later is not what is running."""
+    return digest(path)
 
 
 def find(named: str, digested: str) -> None:

@@ -205,7 +205,7 @@ def _members(hint: Any) -> tuple[Any, ...]:
 
 def _parts(hint: Any) -> dict[str, type]:
     """The dataclasses that may stand where this type does: itself, or all that were derived from it, a user's own among them."""
-    return {_origin(kind)[PART]: kind for member in _members(hint) if isinstance(member, type) for kind in _derived(member)}
+    return {_named(kind): kind for member in _members(hint) if isinstance(member, type) for kind in _derived(member)}
 
 
 def _derived(kind: type) -> Iterator[type]:
@@ -221,7 +221,12 @@ def _origin(kind: type | None) -> dict[str, str]:
     if kind is None:
         return {}
     path = own.source(kind)
-    return {PART: kind.__name__} if path is None else {PART: f"{path}:{kind.__name__}", SOURCE: own.digest(path)}
+    return {PART: _named(kind)} | ({} if path is None else {SOURCE: own.loaded_digest(path)})
+
+
+def _named(kind: type) -> str:
+    path = own.source(kind)
+    return kind.__name__ if path is None else f"{path}:{kind.__name__}"
 
 
 def _parse_part(parts: dict[str, type], text: str) -> Any:
