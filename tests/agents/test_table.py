@@ -111,8 +111,9 @@ def test_an_update_moves_everything_that_is_trained(each):
 def test_an_update_is_decided_by_state_batch_and_key(each):
     (one, _), (again, _) = (each.update(each.state, tiny.batch_of(50), jax.random.key(50)) for _ in range(2))
     other, _ = each.update(each.state, tiny.batch_of(50), jax.random.key(51))
+    draws = getattr(each.row.policy, "target_noise", True)  # DDPG's update draws nothing
     assert tiny.same(one, again)
-    assert not tiny.same(one, other)
+    assert tiny.same(one, other) != bool(draws)
 
 
 def test_metrics_are_finite_scalars(each):
