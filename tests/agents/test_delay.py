@@ -3,22 +3,24 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 import tiny
 from jax.extend.core import jaxprs_in_params
+
+from dualac.agents.algorithms import ALGORITHMS
 
 BATCH, KEY = tiny.batch_of(99), jax.random.key(99)
 
 
-def test_td3_moves_its_actor_and_every_slow_copy_at_every_second_update_and_its_critics_at_each(td3):
-    assert td3.row.policy.delay == 2
+def test_td3_moves_its_actor_and_every_slow_copy_at_every_second_update_and_its_critics_at_each(top):
+    assert top.row.policy.delay == 2
+    assert ALGORITHMS["top"].policy == ALGORITHMS["td3"].policy
     for count in range(4):
-        after, metrics = td3.update(td3.state, BATCH, KEY, np.uint32(count))
+        after, metrics = top.update(top.state, BATCH, KEY, np.uint32(count))
         waited = count % 2 == 0
         for part in ("actor", "target"):
-            assert tiny.same(getattr(after.policy, part), getattr(td3.state.policy, part)) == waited
-        assert tiny.same(after.critic.target, td3.state.critic.target) == waited
-        assert not tiny.same(after.critic.online, td3.state.critic.online)
+            assert tiny.same(getattr(after.policy, part), getattr(top.state.policy, part)) == waited
+        assert tiny.same(after.critic.target, top.state.critic.target) == waited
+        assert not tiny.same(after.critic.online, top.state.critic.online)
         assert np.isnan(metrics["actor_loss"]) == np.isnan(metrics["actor_grad_norm"]) == waited
         assert np.isfinite(metrics["critic_loss"]) and metrics["nonfinite"] == 0
 
@@ -33,15 +35,15 @@ def test_redq_moves_its_actor_once_in_twenty_updates_and_its_slow_critics_at_eac
         assert all(np.isnan(metrics[name]) == waited for name in ("actor_loss", "entropy", "ent_coef"))
 
 
-def test_critics_learn_the_same_whether_the_actor_waits_or_not(td3, redq):
-    for some in (td3, redq):
+def test_critics_learn_the_same_whether_the_actor_waits_or_not(top, redq):
+    for some in (top, redq):
         idle, due = (some.update(some.state, BATCH, KEY, count)[0] for count in (np.uint32(0), tiny.due(some.row)))
         assert tiny.same(idle.critic.online, due.critic.online)
 
 
-def test_what_is_not_finite_is_noticed_while_the_actor_waits(td3):
+def test_what_is_not_finite_is_noticed_while_the_actor_waits(top):
     broken = BATCH._replace(reward=BATCH.reward.at[3].set(jnp.nan))
-    assert td3.update(td3.state, broken, KEY, np.uint32(0))[1]["nonfinite"] == 1
+    assert top.update(top.state, broken, KEY, np.uint32(0))[1]["nonfinite"] == 1
 
 
 def equations(jaxpr):
@@ -62,10 +64,8 @@ def branches(update, count):
     return [equation.invars[0].aval.shape for equation in found if equation.primitive.name == "cond"], len(chosen)
 
 
-@pytest.mark.parametrize("name", ["td3", "redq"])
-def test_in_a_pack_the_delay_is_a_branch_and_not_a_selection(name, request):
+def test_in_a_pack_the_delay_is_a_branch_and_not_a_selection(top):
     """With a count of its own for each seed it would become one: every update would then pay for the actor's."""
-    some = request.getfixturevalue(name)
-    assert branches(some, np.uint32(0)) == ([()], 0)
-    conditions, chosen = branches(some, np.zeros(2, np.uint32))
+    assert branches(top, np.uint32(0)) == ([()], 0)
+    conditions, chosen = branches(top, np.zeros(2, np.uint32))
     assert conditions == [] and chosen > 0

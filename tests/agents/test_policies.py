@@ -118,20 +118,20 @@ def test_a_mode_for_a_successor_is_the_squashed_mean_without_pay_for_entropy(sac
 
 
 @pytest.fixture
-def blurred(td3):
+def blurred(top):
     """The next action of a policy of TD3's parameters under this much noise, and the action without."""
-    slow = td3.state.policy._replace(actor=td3.state.policy.actor._replace(params=td3.state.policy.target))
-    still = np.asarray(td3.exploit(td3.state._replace(policy=slow), (), OBS)[0])
+    slow = top.state.policy._replace(actor=top.state.policy.actor._replace(params=top.state.policy.target))
+    still = np.asarray(top.exploit(top.state._replace(policy=slow), (), OBS)[0])
 
-    def act(state=td3.state.policy, **changes):
-        part = dataclasses.replace(td3.row.policy, **changes)
+    def act(state=top.state.policy, **changes):
+        part = dataclasses.replace(top.row.policy, **changes)
         return tuple(map(np.asarray, tiny.compiled(part.backup)(state, OBS, KEY))), still
 
     return act
 
 
-def test_the_target_s_action_is_that_of_the_slow_copy_under_clipped_noise(blurred, td3):
-    assert (td3.row.policy.target_noise, td3.row.policy.noise_clip) == (0.2, 0.5)
+def test_the_target_s_action_is_that_of_the_slow_copy_under_clipped_noise(blurred, top):
+    assert (top.row.policy.target_noise, top.row.policy.noise_clip) == (0.2, 0.5)
     (action, bonus), still = blurred()
     noise = np.clip(0.2 * np.asarray(jax.random.normal(KEY, still.shape)), -0.5, 0.5)
     np.testing.assert_allclose(action, np.clip(still + noise, -1, 1), atol=1e-6)
@@ -145,30 +145,30 @@ def test_the_target_s_noise_is_clipped_and_so_is_the_action(blurred):
     assert (np.abs(action) == 1).any()
 
 
-def test_without_target_noise_the_slow_copy_acts_exactly(blurred, td3):
+def test_without_target_noise_the_slow_copy_acts_exactly(blurred, top):
     (action, _), still = blurred(target_noise=0.0)
     np.testing.assert_allclose(action, still, atol=1e-6)
-    assert not np.allclose(action, td3.exploit(td3.state, (), OBS)[0], atol=1e-4)  # which is the actor's
+    assert not np.allclose(action, top.exploit(top.state, (), OBS)[0], atol=1e-4)  # which is the actor's
 
 
-def test_the_deterministic_actor_climbs_the_value_of_its_own_action(td3):
-    learnt, metrics = tiny.compiled(lambda state: td3.row.policy.improve(state, objective, OBS, KEY))(td3.state.policy)
-    before, after = (td3.exploit(td3.state._replace(policy=state), (), OBS)[0] for state in (td3.state.policy, learnt))
+def test_the_deterministic_actor_climbs_the_value_of_its_own_action(top):
+    learnt, metrics = tiny.compiled(lambda state: top.row.policy.improve(state, objective, OBS, KEY))(top.state.policy)
+    before, after = (top.exploit(top.state._replace(policy=state), (), OBS)[0] for state in (top.state.policy, learnt))
     assert float(metrics["actor_loss"]) == pytest.approx(-float(objective(OBS, before).mean()), rel=1e-5)
     assert float(objective(OBS, after).mean()) > float(objective(OBS, before).mean())
-    assert tiny.same(learnt.target, td3.state.policy.target)
+    assert tiny.same(learnt.target, top.state.policy.target)
 
 
-def test_the_slow_actor_follows_by_half_a_percent(td3):
-    state = td3.state.policy
-    followed = td3.row.policy.follow(state)
+def test_the_slow_actor_follows_by_half_a_percent(top):
+    state = top.state.policy
+    followed = top.row.policy.follow(state)
     expected = jax.tree.map(lambda slow, fast: 0.995 * np.asarray(slow) + 0.005 * np.asarray(fast), state.target, state.actor.params)
     assert tiny.distance(followed.target, expected) < 1e-6
-    assert tiny.same(td3.fresh.policy.target, td3.fresh.policy.actor.params)
+    assert tiny.same(top.fresh.policy.target, top.fresh.policy.actor.params)
 
 
-def test_saturation_is_the_mean_absolute_pre_tanh_action(td3, sac):
-    for some in (td3, sac):
+def test_saturation_is_the_mean_absolute_pre_tanh_action(top, sac):
+    for some in (top, sac):
         action = np.asarray(some.exploit(some.state, (), OBS)[0], np.float64)
         measured = tiny.compiled(some.row.policy.diagnose)(some.state.policy, OBS)["saturation"]
         assert float(measured) == pytest.approx(np.abs(np.arctanh(action)).mean(), rel=1e-2)

@@ -6,7 +6,7 @@ import pytest
 
 from dualac.agents.algorithms import ALGORITHMS
 
-QUICK = ("dac", "sac", "td3", "gpl")
+QUICK = ("dac", "sac", "td3")
 rows = pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.table) for name in ALGORITHMS])
 CLOSE = 0.05
 

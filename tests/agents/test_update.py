@@ -239,7 +239,7 @@ def test_an_update_is_critics_then_policy_on_the_new_critics_then_explorer_on_th
 def test_the_pessimism_learns_from_the_critics_before_their_step_and_the_actor_climbs_the_new_one(gpl, keys):
     """GPL, its pessimism leaping so that the new can be told from the old: the target is the old one's, the actor's value the new one's."""
     row = tiny.with_part(gpl.row, "pessimism", lr=1.0)
-    before = gpl.state._replace(pessimism=gpl.fresh.pessimism)
+    before = gpl.state
     after, metrics = tiny.compiled(make_agent(row, tiny.SPEC).update)(before, BATCH, KEY)
 
     @tiny.compiled
