@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from dualac.agents.distributions import TanhNormal
-from dualac.agents.duals import Dual, DualState, Learnt
+from dualac.agents.duals import Dual, DualState, Held, Learnt
 from dualac.agents.networks import GaussianActor, action_dim, apply, sensible
 from dualac.agents.trained import Params, Trained, descend, trained
 from dualac.errors import UsageError
@@ -43,6 +43,8 @@ class Soft:
 
     def __post_init__(self) -> None:
         self.temperature.check()
+        if isinstance(self.temperature, Held) and self.entropy_per_dim != type(self).entropy_per_dim:
+            raise UsageError("entropy_per_dim is what the temperature holds the entropy at: a held temperature holds nothing")
         if not sensible(self.hidden) or not 0 < self.lr < math.inf or not math.isfinite(self.entropy_per_dim):
             raise UsageError(f"{self}: hidden sizes must be 1 to 65536, lr positive, entropy_per_dim finite")
 
