@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from dualac.agents.algorithms import ALGORITHMS
-from dualac.envs import canonical
+from dualac.envs import Protocol, canonical
 from dualac.training import loop
 from dualac.training.run import Run, prepare
 
@@ -28,7 +28,7 @@ def main() -> None:
     task, steps = (sys.argv[1:] + ["dmc/cheetah-run", "20000"][len(sys.argv) - 1 :])[:2]
     loop.Session.checkpoint = timed_checkpoint
     with tempfile.TemporaryDirectory() as folder:
-        run = Run("dac", ALGORITHMS["dac"], canonical(task), steps=int(steps), eval_every=10**9, eval_episodes=1)
+        run = Run("dac", ALGORITHMS["dac"], canonical(task), steps=int(steps), eval_every=10**9, protocol=Protocol(eval_episodes=1))
         path = prepare(run, Path(folder))
         began = time.perf_counter()
         loop.train([path], lambda message: None)

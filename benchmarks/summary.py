@@ -14,9 +14,20 @@ from pathlib import Path
 import numpy as np
 
 from dualac.analysis.figures import inside, learning_curve
-from dualac.analysis.runs import evaluation_curve, training_series
+from dualac.analysis.runs import evaluation_curve, read_rows, training_series
 
 DUALS = ("train/kl", "train/kl_median", "train/optimism", "train/kl_weight", "train/ent_coef")
+
+
+def print_success(runs: list[Path]) -> None:
+    """Where the task defines success: the share of evaluation episodes that succeeded at any step, and at their last."""
+    if not all("success" in read_rows(run / "eval.jsonl")[-1] for run in runs):
+        return
+    print("| step | " + " | ".join(f"return, success, success at the last step ({run.name})" for run in runs) + " |")
+    curves = [[evaluation_curve(run, column) for column in ("return", "success", "success_last")] for run in runs]
+    for i, step in enumerate(curves[0][0].steps):
+        cells = [f"{total.returns[i]:.0f}, {ever.returns[i]:.0%}, {last.returns[i]:.0%}" for total, ever, last in curves]
+        print(f"| {step} | " + " | ".join(cells) + " |")
 
 
 def main() -> None:
@@ -30,6 +41,7 @@ def main() -> None:
     for name, runs in groups.items():
         finals = [evaluation_curve(run).returns[-1] for run in runs]
         print(f"{name}: final evaluations {', '.join(f'{final:.0f}' for final in finals)}; mean {np.mean(finals):.0f}")
+        print_success(runs)
         for run in runs:
             kept = target / run.relative_to(source)
             kept.mkdir(parents=True, exist_ok=True)

@@ -97,7 +97,7 @@ def test_a_policy_is_the_learners_own_exploit(finished):
     from dualac.types import Spec
 
     learner = Learner([finished.run], Spec(3, 2))
-    learner.restore([Checkpoints(finished.path, finished.run.identity()).peek()])
+    learner.restore([Checkpoints(finished.path, finished.run.identity()).peek()[0]])
     policy = dualac.load_policy(finished.path)
     for obs in np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32):
         assert np.array_equal(policy(obs), learner.exploit(0)(obs))

@@ -160,7 +160,7 @@ def test_words_that_name_nothing_are_told_with_the_nearest_names(prepared: Answe
         ("--batch-size 2M", "--batch-size must be between 1 and"),
         ("--capacity 0", "--capacity must be between 1 and"),
         ("--eval-every 0", "--eval-every must be between 1 and"),
-        ("--eval-episodes 0", "--eval-episodes must be between 1 and"),
+        ("--eval-episodes 0", "eval episodes 0: give a number of episodes, 1 to 10000"),
         ("--log-every 0", "--log-every must be between 1 and"),
         ("--checkpoint-every 0", "--checkpoint-every must be between 1 and"),
         ("--resets 5,3", "--resets must be rising steps above 0, not 5,3"),
@@ -760,3 +760,29 @@ def test_a_terminal_shows_a_live_table_and_ctrl_c_checkpoints_and_prints_the_res
     assert stopped[2] == str(path)
     assert (path / "checkpoints" / stopped[1] / "manifest.json").exists()
     assert not (path / "FAILED").exists()
+
+
+def test_an_option_s_value_is_not_taken_for_the_algorithm(prepared: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Which word is the algorithm depends on which options take a value."""
+    monkeypatch.chdir(tmp_path)
+    assert_refused(prepared("train", "dacc", "gym/Pendulum-v1", "--out", "dac"), 64, "no algorithm is called 'dacc'", "did you mean dac")
+    assert prepared("train", "--out", "sac", "dac", "gym/Pendulum-v1")[0] == 0
+    assert [path.name for path in (tmp_path / "sac").iterdir()] == ["dac"]
+
+
+def test_a_damaged_checkpoint_is_named_by_those_who_pass_it_over(here: Answer, mine: Path):
+    newest = max((mine / "checkpoints").iterdir(), key=lambda path: int(path.name))
+    (newest / "state.safetensors").write_bytes(b"")
+    code, said, complained = here("evaluate", mine, "--episodes", "1")
+    assert (code, "learned" in said) == (0, True)
+    assert f"checkpoint {newest} is damaged" in complained
+
+
+def test_a_run_that_failed_does_not_keep_others_from_being_resumed(here: Answer, mine: Path, tmp_path: Path):
+    failed = Path(shutil.copytree(mine, tmp_path / "failed"))
+    (failed / "DONE").unlink()
+    (failed / "FAILED").write_text(json.dumps({"step": 3, "reason": "diverged", "error": "RunFailedError"}))
+    (mine / "DONE").unlink()
+    code, _, complained = here("resume", mine, failed)
+    assert (code, "failed at step 3" in complained) == (65, True)
+    assert (mine / "DONE").exists()

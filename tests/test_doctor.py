@@ -74,3 +74,31 @@ def test_training_works_here():
     said = subprocess.run(command, cwd=HERE, env=env, capture_output=True, text=True, check=False)
     assert (said.returncode, said.stderr) == (0, ""), said.stdout + said.stderr
     assert "resumed to the same bits" in said.stdout
+
+
+ENDS = {
+    "exits": ("os._exit(3)", "ended its process with code 3"),
+    "crashes": ("os.kill(os.getpid(), 11)", "crashed its process (SIGSEGV)"),
+    "hangs": ("\n        while True: pass", "it hangs: no answer within 8 s"),
+}
+ENVIRONMENT = """
+import os, gymnasium, numpy as np
+class Bad(gymnasium.Env):
+    action_space = observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(2, np.float32), {}
+    def step(self, action):
+        CODE
+gymnasium.register("Bad-v0", Bad, max_episode_steps=9)
+"""
+
+
+@pytest.mark.parametrize("how", ["exits", *(pytest.param(how, marks=pytest.mark.kill) for how in ("crashes", "hangs"))])
+def test_an_environment_that_takes_its_process_along_is_a_finding(how, tmp_path, monkeypatch, capsys):
+    code, told = ENDS[how]
+    (tmp_path / f"bad_{how}.py").write_text(ENVIRONMENT.replace("CODE", code))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(doctor.findings, "__defaults__", (0, 8.0))
+    assert cli.run(["doctor", "--task", f"bad_{how}:Bad-v0"]) == 65
+    said = capsys.readouterr().out
+    assert told in said and "would not work" in said

@@ -1,6 +1,6 @@
 """The library as Python sees it: `train`, `load_policy`, `make_env`, `make_agent`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
@@ -12,7 +12,7 @@ from dualac.agents.actor_critic import make_agent as _agent
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.display import Display
 from dualac.envs import Protocol
-from dualac.errors import UsageError, nearest
+from dualac.errors import UsageError, nearest, quiet_end
 from dualac.training.loop import train as _train
 from dualac.training.policy import LoadedPolicy, load_policy
 from dualac.training.run import Run, prepare, require_resumable
@@ -75,7 +75,7 @@ def train(
     reset_every: int = Run.reset_every,
     reset_same_init: bool = Run.reset_same_init,
     eval_every: int = Run.eval_every,
-    eval_episodes: int = Run.eval_episodes,
+    eval_episodes: int | None = None,
     log_every: int = Run.log_every,
     checkpoint_every: int = Run.checkpoint_every,
     protocol: Protocol = Run.protocol,
@@ -91,9 +91,11 @@ def train(
     label = name or (algorithm.rpartition(".py:")[2] if isinstance(algorithm, str) else "custom")
     run = Run(
         label, row, envs.canonical(task), seed, steps, warmup, replay_ratio, batch_size, capacity, resets, reset_every, reset_same_init,
-        eval_every, eval_episodes, log_every, checkpoint_every, protocol,
+        eval_every, log_every, checkpoint_every, protocol if eval_episodes is None else replace(protocol, eval_episodes=eval_episodes),
     )  # fmt: skip
-    envs.make(run.task, protocol=run.protocol).close()  # a task that cannot be made leaves nothing behind
+    env = envs.make(run.task, protocol=run.protocol)  # a task that cannot be made leaves nothing behind
+    with quiet_end():
+        env.close()
     path = prepare(run, Path(out))
     require_resumable(path)
     with Display(Console(markup=False), quiet=quiet) as display:

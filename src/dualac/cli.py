@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from rich.console import Console
-from rich.table import Table
 
 from dualac import spelling
-from dualac.errors import DualacError, TryAgainError, UsageError, is_disk_trouble, nearest
+from dualac.errors import DualacError, TryAgainError, UsageError, is_disk_trouble, nearest, quiet_end
 
 MOST_SEEDS = 10_000
 NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan)[\w.,+-]*$")
@@ -94,30 +93,16 @@ def print_help() -> None:
 def train(words: list[str]) -> int:
     """train an algorithm on a task: dualac train dac dmc/cheetah-run --seeds 2 --steps 200k"""
     from dualac import envs
-    from dualac.api import find_algorithm
-    from dualac.training.run import Run, prepare, require_same
+    from dualac.training.run import prepare, require_same
 
     named = [word for word in words if not word.startswith("-")]
     if not named and not {"-h", "--help"} & set(words):
         raise UsageError("train what? dualac train ALGORITHM TASK, for example: dualac train dac dmc/cheetah-run")
-    name = next((word for word in named if word in known_algorithms()), named[0] if named else "dac")
-    template = Run(name.rpartition(".py:")[2], find_algorithm(name), "")
-    parser = Parser(prog=f"dualac train {name}", formatter_class=argparse.ArgumentDefaultsHelpFormatter, allow_abbrev=False)
-    parser.add_argument("algorithm", help="a row of `dualac list algorithms`")
-    parser.add_argument("task", help="dmc/cheetah-run, gym/HalfCheetah-v5, module:Id; `dualac list tasks` shows them")
-    seeds = parser.add_mutually_exclusive_group()
-    seeds.add_argument("--seed", metavar="S", help="one seed", default=argparse.SUPPRESS)
-    seeds.add_argument("--seeds", metavar="N", help="seeds 0 to N-1; also 3-5 and 0,2,7", default=argparse.SUPPRESS)
-    parser.add_argument("--out", metavar="DIR", type=Path, default=Path("runs/default"), help="where the runs go")
-    parser.add_argument("--threads", metavar="N", type=int, default=1, help="cores for each seed; part of what decides its bits")
-    parser.add_argument(
-        "--pack", action=argparse.BooleanOptionalAction, help="all seeds in one vmapped program (default: on an accelerator)", default=None
-    )
-    parser.add_argument("--protocol", metavar="NAME", help=f"how the task is played: {' or '.join(envs.PROTOCOLS)}", default="paper")
-    add_launch_options(parser)
-    settable = options_of(parser, template, "the run", ("name", "algorithm", "task", "seed", "pack"))  # these are not set by an option of their own
-    settable += options_of(parser, template.algorithm, f"the algorithm: {name}", (), "algorithm.")
-    asked = parser.parse(words)
+    # Which options there are depends on the algorithm, and which word that is depends on the options: guess, and look whether it was so.
+    guess = next((word for word in named if word in known_algorithms()), named[0] if named else "dac")
+    template, settable, asked = read_training(guess, words)
+    if asked.algorithm != guess:
+        template, settable, asked = read_training(asked.algorithm, words)
 
     task = envs.canonical(asked.task)
     given = {option.path: parse_option(option, getattr(asked, option.path)) for option in settable if getattr(asked, option.path) is not None}
@@ -152,15 +137,17 @@ def resume(words: list[str]) -> int:
     for (_, pack), paths in ((key, paths) for key, paths in packs.items() if isinstance(key, tuple)):
         home = paths[0].parent
         packs[home, pack] = [home / f"seed{seed}" for seed in pack]  # a pack is one program: all its seeds or none
+        for path in packs[home, pack]:
+            load(path)
     return carry_out(list(packs.values()), asked)
 
 
 def evaluate(words: list[str]) -> int:
     """play a trained policy and score it: dualac evaluate RUN"""
-    from dualac.conclusion import random_rows
-    from dualac.training.evaluate import DECIDED_BY, summary
-    from dualac.training.evaluate import evaluate as play_all
+    from dualac.conclusion import as_json, random_rows, tell
+    from dualac.training.evaluate import Stage
     from dualac.training.guarded import Guarded
+    from dualac.training.machine import usable_cores
     from dualac.training.member import BASELINE, episode_seed
     from dualac.training.policy import load_policy
 
@@ -174,33 +161,17 @@ def evaluate(words: list[str]) -> int:
     if not 1 <= asked.episodes <= 100_000 or asked.seed < 0:
         raise UsageError(f"--episodes must be at least 1 and --seed at least 0, not {asked.episodes} and {asked.seed}")
     policy = load_policy(asked.path, asked.step)
-    env = Guarded(policy.run.task, policy.run.protocol)
+    for sentence in policy.damaged:
+        warn(sentence)
+    stage = Stage(Guarded(policy.run.task, policy.run.protocol), usable_cores()[1:])
     seeds = [episode_seed(asked.seed, BASELINE, episode) for episode in range(asked.episodes)]
-    rows = play_all([env], policy, seeds)
-    random = random_rows(env, seeds)
+    rows = stage.evaluate(policy, seeds, lambda seed, error: warn(f"the episode of seed {seed} broke: {error}"))
+    random = random_rows(stage.env, seeds)
+    stage.close()
     if asked.json:
-        print(
-            json.dumps(
-                {
-                    "task": policy.run.task,
-                    "step": policy.step,
-                    **summary(rows, policy.run.protocol.success),
-                    "random/mean_reward": summary(random)["eval/mean_reward"],
-                    "episodes": rows,
-                }
-            )
-        )
-        return 0
-    table = Table(box=None, title=f"{policy.run.name} on {policy.run.task}, step {policy.step}, {asked.episodes} episodes", title_justify="left")
-    for title in ("", "mean", "std", "min", "max"):
-        table.add_column(title, justify="right")
-    for name, played in (("learned", rows), ("random", random)):
-        returns = [row["return"] for row in played]
-        means = summary(played)
-        table.add_row(name, *(f"{value:.1f}" for value in (means["eval/mean_reward"], means["eval/std_reward"], min(returns), max(returns))))
-    console.print(table)
-    if "eval/success_rate" in summary(rows):
-        console.print("success " + ", ".join(f"{summary(rows, rule)['eval/success_rate']:.0%} by {rule} step" for rule in DECIDED_BY))
+        print(json.dumps(as_json(policy, rows, random)))
+    else:
+        tell(policy, rows, random, console)
     return 0
 
 
@@ -265,6 +236,32 @@ def doctor(words: list[str]) -> int:
 
 
 COMMANDS = {"train": train, "resume": resume, "evaluate": evaluate, "play": play, "list": show_list, "doctor": doctor}
+
+
+def read_training(name: str, words: list[str]) -> tuple[Any, list[spelling.Option], argparse.Namespace]:
+    """The run of an algorithm as it is by default, what of it can be set, and what was asked for."""
+    from dualac import envs
+    from dualac.api import find_algorithm
+    from dualac.training.run import Run
+
+    template = Run(name.rpartition(".py:")[2], find_algorithm(name), "")
+    parser = Parser(prog=f"dualac train {name}", formatter_class=argparse.ArgumentDefaultsHelpFormatter, allow_abbrev=False)
+    parser.add_argument("algorithm", help="a row of `dualac list algorithms`")
+    parser.add_argument("task", help="dmc/cheetah-run, gym/HalfCheetah-v5, module:Id; `dualac list tasks` shows them")
+    seeds = parser.add_mutually_exclusive_group()
+    seeds.add_argument("--seed", metavar="S", help="one seed", default=argparse.SUPPRESS)
+    seeds.add_argument("--seeds", metavar="N", help="seeds 0 to N-1; also 3-5 and 0,2,7", default=argparse.SUPPRESS)
+    parser.add_argument("--out", metavar="DIR", type=Path, default=Path("runs/default"), help="where the runs go")
+    parser.add_argument("--threads", metavar="N", type=int, default=1, help="cores for each seed; part of what decides its bits")
+    parser.add_argument(
+        "--pack", action=argparse.BooleanOptionalAction, help="all seeds in one vmapped program (default: on an accelerator)", default=None
+    )
+    parser.add_argument("--eval-episodes", dest="protocol.eval_episodes", metavar="X", help="short for --protocol.eval-episodes", default=None)
+    parser.add_argument("--protocol", metavar="NAME", help=f"how the task is played: {' or '.join(envs.PROTOCOLS)}", default="paper")
+    add_launch_options(parser)
+    settable = options_of(parser, template, "the run", ("name", "algorithm", "task", "seed", "pack"))  # these are not set by an option of their own
+    settable += options_of(parser, template.algorithm, f"the algorithm: {name}", (), "algorithm.")
+    return template, settable, parser.parse(words)
 
 
 def known_algorithms() -> list[str]:
@@ -347,7 +344,8 @@ def announce(runs: list[Any], threads: int, isolated: float | None) -> None:
     run = runs[0]
     env = envs.make(run.task, protocol=run.protocol, isolated=isolated)
     spec = Spec(env.observation_space.shape[0], env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
-    env.close()
+    with quiet_end():
+        env.close()
     at_once = len(runs) if run.pack else min(len(runs), cores // threads)
     each = replay_bytes(min(run.capacity, run.steps), spec)
     require_memory(each * at_once, f"the replay of {at_once} seed{'s' * (at_once > 1)} at once, {min(run.capacity, run.steps)} transitions each,")
@@ -369,13 +367,21 @@ def carry_out(packs: list[list[Path]], asked: argparse.Namespace) -> int:
 
     isolated = isolation(asked)
     left = [pack for pack in packs if not all(is_done(path) for path in pack)]
-    for path in (path for pack in left for path in pack):
-        require_resumable(path)
+    refused: dict[int, DualacError] = {}
+    for number, path in ((number, path) for number, pack in enumerate(left) for path in pack):
+        try:
+            require_resumable(path)
+        except DualacError as error:
+            refused[number] = error
+    if left and len(refused) == len(left):
+        raise refused[0]
+    left = [pack for number, pack in enumerate(left) if number not in refused]
     if not left:
         console.print("already done; dualac train with a larger --steps goes on from there")
     threads = getattr(asked, "threads", None)
     with Display(console, quiet=asked.quiet) as display:
         errors = launch([work_of(pack, threads) for pack in left], display, Flags(asked.allow_inexact, asked.tensorboard, isolated))
+    errors += refused.values()
     for error in errors:
         print(f"dualac: {one_line(str(error))}", file=sys.stderr)
     if not errors:
@@ -391,6 +397,10 @@ def work_of(pack: list[Path], threads: int | None) -> Any:
     started = pack[0] / "machine.json"
     before = read_json(started)["fingerprint"]["cores"] if started.exists() else 1
     return Work(pack, before if threads is None else threads)
+
+
+def warn(sentence: str) -> None:
+    print(f"dualac: warning: {one_line(sentence)}", file=sys.stderr)
 
 
 def one_line(text: str) -> str:

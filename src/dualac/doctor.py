@@ -1,12 +1,19 @@
 """Whether training would work on this machine: what is installed against what was tested, what can draw, what is free; and a very short training."""
 
+import contextlib
+import json
 import os
 import platform
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -16,6 +23,7 @@ from rich.table import Table
 from dualac import envs
 from dualac.envs.suites import version
 from dualac.errors import DataError, DualacError
+from dualac.parent import start
 from dualac.training import machine
 from dualac.video import INSTALL, render_backend
 
@@ -25,6 +33,7 @@ TESTED = {
     "mujoco": "3.16.0", "dm_control": "1.0.49", "metaworld": "3.0.0", "myosuite": "3.0.0",
 }  # fmt: skip
 OPTIONAL = {"mujoco": "mujoco", "dm_control": "dmc", "metaworld": "metaworld", "myosuite": "myosuite"}
+PATIENCE = 60.0  # seconds between two findings about a task
 STEPS = 60  # of each task, when all are examined
 
 
@@ -72,11 +81,9 @@ def examine_tasks(console: Console) -> int:
 
 def examine_task(console: Console, task: str, time_limit: int = 0) -> int:
     """Play a task, a user's own above all, and tell what is wrong with it; 0 only if training on it would work."""
-    from dualac.envs.checkup import checkup
-
     console.print(envs.canonical(task), soft_wrap=True)
     counts = {"wrong": 0, "warning": 0, "note": 0}
-    for verdict, about, text in checkup(task, envs.Protocol(time_limit=time_limit)):
+    for verdict, about, text in findings(task, time_limit):
         console.print(f"{about:<11}{verdict:<9}{text}", markup=False, highlight=False, soft_wrap=True)
         if verdict in counts:
             counts[verdict] += 1
@@ -84,6 +91,41 @@ def examine_task(console: Console, task: str, time_limit: int = 0) -> int:
     answer = f"would not work: {counts['wrong']} wrong" if counts["wrong"] else "works"
     console.print(f"training   {answer}{f'; {besides}' if besides else ''}")
     return DataError.code if counts["wrong"] else 0
+
+
+def findings(task: str, time_limit: int = 0, patience: float = PATIENCE) -> Iterator[tuple[str, str, str]]:
+    """Those of `dualac.envs.checkup`, made in a process of its own: one that hangs, exits or crashes is a finding, too."""
+    words = [sys.executable, "-m", "dualac.envs.checkup", task, str(time_limit)]
+    path = os.pathsep.join(one or os.getcwd() for one in sys.path)
+    how = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL, "text": True, "start_new_session": True}
+    process = start(words, env={**os.environ, "PYTHONPATH": path}, **how)
+    heard: SimpleQueue[str] = SimpleQueue()
+
+    assert process.stdout is not None
+    lines = process.stdout
+
+    def listen() -> None:
+        for line in lines:
+            heard.put(line)
+        heard.put("")
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    try:
+        while (line := heard.get(timeout=patience)) not in ("", "null\n"):
+            yield json.loads(line)
+        if line == "":
+            code = process.wait()
+            ended = f"crashed its process ({signal.Signals(-code).name})" if code < 0 else f"ended its process with code {code}"
+            yield "wrong", "played", f"it {ended} while it was played; with --isolate-env that costs an episode, not the run"
+    except Empty:
+        yield "wrong", "played", f"it hangs: no answer within {patience:g} s; with --isolate-env that costs an episode, not the run"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        listener.join()
+        lines.close()
 
 
 def step_task(task: str) -> tuple[Any, float]:
@@ -117,7 +159,9 @@ def smoke() -> str | None:
 
     small = replace(ALGORITHMS["dac"], policy=Soft((8,)), explorer=OptimisticActor(hidden=(8,)), critic=Scalar(hidden=(8,)))
     task = "dmc/cartpole-swingup" if version("dm_control") else "gym/Pendulum-v1"
-    run = Run("doctor", small, task, steps=40, warmup=10, batch_size=8, eval_every=1000, eval_episodes=1, checkpoint_every=1000)
+    run = Run(
+        "doctor", small, task, steps=40, warmup=10, batch_size=8, eval_every=1000, checkpoint_every=1000, protocol=envs.Protocol(eval_episodes=1)
+    )
     ends = []
     with tempfile.TemporaryDirectory() as folder:
         for name, stop in (("straight", 40), ("resumed", 20), ("resumed", 40)):

@@ -4,10 +4,13 @@ Every error a user can cause or meet is one of these: its text names the cause a
 raised it.
 """
 
+import contextlib
 import difflib
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Self
+
+ENDINGS = (KeyboardInterrupt, GeneratorExit)  # how a user, or Python, ends things; whatever else foreign code raises is its own trouble
 
 LONGEST = 500  # characters of what foreign code has to say that are worth repeating
 
@@ -56,6 +59,17 @@ class TryAgainError(DualacError):
     """The machine, not the request, stood in the way: rerun the same command later."""
 
     code = 75
+
+
+@contextlib.contextmanager
+def quiet_end() -> Iterator[None]:
+    """What foreign code raises when it is closed is of no interest."""
+    try:
+        yield
+    except ENDINGS:
+        raise
+    except BaseException:
+        pass
 
 
 def is_disk_trouble(error: OSError) -> bool:

@@ -13,10 +13,10 @@ from gymnasium.error import ResetNeeded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualac.envs import Protocol, make
+from dualac.envs import Protocol, canonical, make
 from dualac.envs.actions import Scaling
 from dualac.envs.observations import Layout
-from dualac.errors import DataError, UsageError
+from dualac.errors import BrokenEpisodeError, DataError, UsageError
 
 ZERO = np.zeros(2, np.float32)
 BOUND = st.floats(-(2.0**100), 2.0**100, width=32)
@@ -129,13 +129,18 @@ def test_a_kept_observation_does_not_change():
     assert (first.tolist(), second.tolist()) == ([0, 0], [1, 1])
 
 
-@pytest.mark.parametrize(("limit", "length"), [(0, 5), (3, 3), (9, 5)])
-def test_the_time_limit_only_ever_shortens(limit, length):
+@pytest.mark.parametrize(("limit", "length"), [(0, 5), (3, 3), (5, 5)])
+def test_the_time_limit_shortens(limit, length):
     env = make("gym/toys/Capped-v0", protocol=Protocol(time_limit=limit))
     for _ in range(2):  # the second episode counts from nought
         env.reset(seed=0)
         truncations = [env.step(ZERO)[3] for _ in range(length)]
         assert truncations == [False] * (length - 1) + [True]
+
+
+def test_a_time_limit_beyond_the_task_s_own_cap_is_refused():
+    with pytest.raises(UsageError, match="a time limit of 9 contradicts the task's own cap of 5: a time limit only shortens"):
+        make("gym/toys/Capped-v0", protocol=Protocol(time_limit=9))
 
 
 def test_the_time_limit_truncates_and_does_not_terminate():
@@ -319,3 +324,42 @@ print(Layout(spaces.Box(-np.inf, np.inf, (2,)), "toy").flat(np.array({huge.tolis
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env={"PYTHONPATH": ":".join(sys.path)})
     assert (done.stdout, done.stderr) == ("[inf  1.]\n", "")
+
+
+def test_bounds_that_change_in_place_are_noticed():
+    with pytest.raises(DataError, match="after reset and declared"):
+        make("gym/toys/InPlace-v0").reset(seed=0)
+
+
+def test_parts_that_exchange_their_sizes_amid_an_episode_break_it():
+    env = make("gym/toys/Exchanging-v0")
+    env.reset(seed=0)
+    with pytest.raises(BrokenEpisodeError, match="where its space declares"):
+        env.step(ZERO)
+
+
+@pytest.mark.parametrize("trouble", ["nan", "huge"])
+def test_a_simulation_of_gymnasium_s_that_blows_up_breaks_its_episode(trouble):
+    env = make("gym/HalfCheetah-v5")
+    env.reset(seed=0)
+    env.unwrapped.data.qvel[:] = math.nan if trouble == "nan" else 1e12
+    with pytest.raises(BrokenEpisodeError, match="the simulation diverged"):
+        env.step(np.zeros(6, np.float32))
+    env.reset(seed=0)
+    env.step(np.zeros(6, np.float32))
+
+
+def test_an_old_gym_class_is_told_how_to_be_ported():
+    gymnasium.register("toys/NoEnv-v0", lambda **kwargs: object())
+    with pytest.raises(UsageError, match=r"port it to Gymnasium's API"):
+        make("gym/toys/NoEnv-v0")
+
+
+def test_an_environment_that_ends_python_when_it_is_made_is_one_line():
+    gymnasium.register("toys/Leaving-v0", lambda **kwargs: sys.exit(3))
+    with pytest.raises(UsageError, match=r"cannot be made: 3 \(SystemExit\)"):
+        make("gym/toys/Leaving-v0")
+
+
+def test_a_task_of_gymnasium_s_own_has_one_name():
+    assert canonical("gym/gymnasium:HalfCheetah-v5") == canonical("gym/HalfCheetah-v5") == "gym/HalfCheetah-v5"

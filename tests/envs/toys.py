@@ -125,6 +125,22 @@ class Settling(Toy):
         return super().reset(seed=seed)
 
 
+class InPlace(Toy):
+    """Changes the bounds of its actions in the very box that it declared."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self.action_space.high[:] = 5.0  # pyright: ignore[reportAttributeAccessIssue]
+        return super().reset(seed=seed)
+
+
+class Exchanging(Nested):
+    """Once it is played, its parts have other sizes, and as many numbers in all."""
+
+    def step(self, action: Any) -> Any:
+        _, *rest = super().step(action)
+        return ({"a": (np.ones((2, 2), np.float32), np.zeros(0)), "z": np.zeros(2)}, *rest)
+
+
 class Equal(Toy):
     """Declares its spaces anew, and no others."""
 
@@ -140,7 +156,7 @@ class Raising(Toy):
 
 TOYS = (
     Toy, Nested, Reusing, Lying, LyingParts, Keyless, OldStep, OldReset, Seedless, Ending, Solved, Failed, RewardArray, RewardNone, Settling, Equal,
-    Raising,
+    InPlace, Exchanging, Raising,
 )  # fmt: skip
 
 

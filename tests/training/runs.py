@@ -35,9 +35,10 @@ def a_run(name: str = "sac", **changes: Any) -> Run:
     """40 steps of Drift: warm-up to 10, a reset after 25, evaluations each 10, checkpoints each 8, a replay that wraps after 20."""
     usual = {
         "task": toys.task("Drift"), "seed": 3, "steps": 40, "warmup": 10, "replay_ratio": 2, "batch_size": 8, "capacity": 20, "resets": (25,),
-        "eval_every": 10, "eval_episodes": 2, "log_every": 7, "checkpoint_every": 8,
+        "eval_every": 10, "log_every": 7, "checkpoint_every": 8,
     }  # fmt: skip
-    return Run(name, tiny(name), **(usual | changes))
+    protocol = dataclasses.replace(changes.pop("protocol", Protocol()), eval_episodes=changes.pop("eval_episodes", 2))
+    return Run(name, tiny(name), **(usual | changes), protocol=protocol)
 
 
 CARTPOLE = {"task": "dmc/cartpole-swingup", "protocol": Protocol(time_limit=17)}  # mid-episode nearly always

@@ -266,7 +266,7 @@ def test_reading_a_policy_changes_nothing_on_disk(golden, tmp_path):
     (path / "checkpoints" / ".partial-32").mkdir()
     (path / "checkpoints" / "24" / "state.safetensors").write_bytes(b"")
     before = sorted(path.rglob("*"))
-    assert Checkpoints(path, HALF.identity()).peek().step == 16
+    assert Checkpoints(path, HALF.identity()).peek()[0].step == 16
     assert sorted(path.rglob("*")) == before
     with pytest.raises(DataError, match="no checkpoint can be read"):
         Checkpoints(path, HALF.identity()).peek(24)

@@ -8,8 +8,9 @@ import pytest
 from tests.training import toys
 
 from dualac.envs import Protocol
+from dualac.training import evaluate as evaluate_module
 from dualac.training import machine
-from dualac.training.evaluate import LONG, Stage, evaluate
+from dualac.training.evaluate import Stage, evaluate
 from dualac.training.guarded import Guarded
 
 SEEDS = [3, 1, 4, 1, 5]
@@ -48,11 +49,11 @@ def test_a_broken_episode_is_told_by_its_seed_however_many_play():
     assert told[0] == told[1] == (SEEDS, [True] * len(SEEDS))
 
 
-def test_a_long_evaluation_is_helped_on_a_core_that_is_idle_and_gives_the_same_rows(other_core):
+def test_a_long_evaluation_is_helped_on_a_core_that_is_idle_and_gives_the_same_rows(other_core, monkeypatch):
     stage = Stage(guarded())
     alone = stage.evaluate(act, SEEDS, lambda seed, error: None)
-    assert stage._beside == []  # the first is never helped: how long it takes is not known
-    stage._alone = LONG + 1
+    assert stage._beside == []  # it is over before help could be there
+    monkeypatch.setattr(evaluate_module, "LONG", 0.0)
     assert stage.evaluate(act, SEEDS, lambda seed, error: None) == alone
     (helper,) = stage._beside
     assert os.sched_getaffinity(helper.unwrapped._process.pid) == {other_core}
@@ -62,7 +63,7 @@ def test_a_long_evaluation_is_helped_on_a_core_that_is_idle_and_gives_the_same_r
 @pytest.mark.parametrize("why", ["short", "taken", "unpinned"])
 def test_no_helper_is_made_where_it_does_not_pay(other_core, monkeypatch, why):
     stage = Stage(guarded())
-    stage._alone = 0.0 if why == "short" else LONG + 1
+    monkeypatch.setattr(evaluate_module, "LONG", 5.0 if why == "short" else 0.0)
     if why == "unpinned":
         monkeypatch.setattr(machine, "_others", [])
     lease = machine._lease(other_core) if why == "taken" else None
@@ -82,3 +83,16 @@ def test_a_borrowed_core_is_given_back(other_core):
     assert lease is not None
     fcntl.flock(lease, fcntl.LOCK_UN)
     os.close(lease)
+
+
+def test_an_environment_that_was_made_anew_by_a_thread_outlives_it():
+    """A process that dies with its parent is signalled when the thread that started it ends."""
+    players = [Guarded(toys.task("Drift"), Protocol(), isolated=60.0) for _ in range(2)]
+    for player in players:
+        player._lost = True
+        player.env.close()
+    first = evaluate(players, act, SEEDS)
+    assert evaluate(players, act, SEEDS) == first
+    assert not any("bad" in row for row in first)
+    for player in players:
+        player.close()

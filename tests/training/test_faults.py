@@ -56,7 +56,7 @@ def failure(path: Path) -> dict:
 
 
 def assert_the_last_checkpoint_is_good(path: Path) -> None:
-    snapshot = Checkpoints(path, load(path).identity()).peek()
+    snapshot = Checkpoints(path, load(path).identity()).peek()[0]
     assert finite(snapshot.arrays)
     assert snapshot.step == checkpoint_steps(path)[-1]
 

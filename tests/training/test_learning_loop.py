@@ -119,7 +119,7 @@ def test_a_reset_starts_every_optimiser_and_scalar_afresh(golden):
     from dualac.training.checkpoint import Checkpoints
 
     path = golden(a_run("dac"))
-    learner.restore([Checkpoints(path, a_run("dac").identity()).peek()])
+    learner.restore([Checkpoints(path, a_run("dac").identity()).peek()[0]])
     learned = leaves(learner)
     assert all(not np.array_equal(fresh[name], learned[name]) for name in fresh if fresh[name].size > 1 or name.endswith("count"))
     learner.reset(25, same_init=True)
@@ -208,7 +208,7 @@ def test_acting_is_the_same_for_one_observation_alone_and_in_a_learner_that_was_
     from dualac.training.checkpoint import Checkpoints
 
     learner = Learner([a_run()], SPEC)
-    learner.restore([Checkpoints(golden(a_run()), a_run().identity()).peek()])
+    learner.restore([Checkpoints(golden(a_run()), a_run().identity()).peek()[0]])
     obs = np.ones(3, np.float32)
     assert np.array_equal(learner.exploit(0)(obs), learner.exploit(0)(obs))
     assert jax.tree.all(jax.tree.map(lambda leaf: bool(np.isfinite(leaf).all()), learner.state))

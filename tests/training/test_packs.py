@@ -2,11 +2,13 @@
 
 import dataclasses
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.training.runs import a_run, agent_of, assert_same_run, checkpoint_steps, events, go_on, last, rows
 
+from dualac.errors import DataError
 from dualac.training.member import Member
 from dualac.training.run import Run, prepare
 
@@ -134,3 +136,15 @@ def test_a_pack_killed_between_two_checkpoints_and_logged_otherwise_since_keeps_
 def test_seeds_that_were_not_started_as_one_pack_are_told_apart_from_it():
     alone, packed = a_run(seed=3), a_pack()[0]
     assert alone.identity() != dataclasses.replace(packed, **{f: getattr(alone, f) for f in ("steps", "resets", "eval_every")}).identity()
+
+
+def test_a_pack_without_a_checkpoint_of_one_step_is_refused_and_nothing_is_lost(straight, tmp_path):
+    home = Path(shutil.copytree(straight[0].parent, tmp_path / "pack"))
+    paths = [home / path.name for path in straight]
+    for path, lost in zip(paths, ("16", "24"), strict=True):
+        shutil.rmtree(path / "checkpoints" / lost)
+        (path / "DONE").unlink()
+    left = [checkpoint_steps(path) for path in paths]
+    with pytest.raises(DataError, match="no whole checkpoint of one step"):
+        go_on(*paths)
+    assert [checkpoint_steps(path) for path in paths] == left == [[24], [16]]

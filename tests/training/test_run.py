@@ -34,8 +34,6 @@ REFUSED = [
     ({"resets": (10, 10)}, "--resets"),
     ({"reset_every": -1}, "--reset-every"),
     ({"eval_every": 0}, "--eval-every"),
-    ({"eval_episodes": 0}, "--eval-episodes"),
-    ({"eval_episodes": 10_001}, "--eval-episodes"),
     ({"log_every": 0}, "--log-every"),
     ({"checkpoint_every": 0}, "--checkpoint-every"),
     ({"seed": float("nan")}, "seed"),
@@ -101,7 +99,7 @@ def test_two_runs_that_are_equal_have_one_identity(tmp_path):
 
 OTHER = {
     "name": "other", "algorithm": tiny("dac"), "task": "dmc/cartpole-swingup", "seed": 4, "steps": 41, "warmup": 11, "replay_ratio": 3,
-    "batch_size": 9, "capacity": 21, "resets": (26,), "reset_every": 5, "reset_same_init": True, "eval_every": 11, "eval_episodes": 3, "log_every": 8,
+    "batch_size": 9, "capacity": 21, "resets": (26,), "reset_every": 5, "reset_same_init": True, "eval_every": 11, "log_every": 8,
     "checkpoint_every": 9, "protocol": Protocol(time_limit=9), "pack": (3, 4),
 }  # fmt: skip
 

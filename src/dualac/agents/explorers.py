@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from dualac.agents.distributions import TanhNormal
-from dualac.agents.duals import Dual, DualState, Learnt
+from dualac.agents.duals import Dual, DualState, Held, Learnt
 from dualac.agents.networks import GaussianActor, Perturbation, action_dim, apply, dormant, sensible
 from dualac.agents.policies import Policy
 from dualac.agents.trained import Params, Trained, descend, frozen, norm, trained
@@ -172,6 +172,8 @@ class OptimisticActor(Follower):
             raise UsageError(f"std_multiplier and target_kl must be positive, not {self.std_multiplier} and {self.target_kl}")
         for field, value in (("form", self.form), ("kl", self.kl), ("controller", self.controller)):
             fitted(field_hints(type(self))[field], value, field)
+        if isinstance(self.optimism, Held) and isinstance(self.kl_weight, Held) and self.target_kl != type(self).target_kl:
+            raise UsageError("target_kl is what optimism and KL weight hold the KL at: where both are held themselves, nothing does")
         if self.form == "independent" and self.head_gain != type(self).head_gain:
             raise UsageError("head_gain belongs to the perturbation's heads; an independent actor has none")
         if self.form == "deterministic" and (self.std_multiplier != type(self).std_multiplier or self.controller == "executed"):

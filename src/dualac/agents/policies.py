@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from dualac.agents.distributions import TanhNormal
-from dualac.agents.duals import Dual, DualState, Learnt
+from dualac.agents.duals import Dual, DualState, Held, Learnt
 from dualac.agents.networks import DeterministicActor, GaussianActor, action_dim, apply, dormant, sensible
 from dualac.agents.trained import Params, Trained, descend, norm, polyak_average, trained
 from dualac.errors import UsageError
@@ -86,6 +86,8 @@ class Soft(Actor):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.temperature.check()
+        if isinstance(self.temperature, Held) and self.entropy_per_dim != type(self).entropy_per_dim:
+            raise UsageError("entropy_per_dim is what the temperature holds the entropy at: a held temperature holds nothing")
         fitted(field_hints(type(self))["successor"], self.successor, "successor")
         if not math.isfinite(self.entropy_per_dim):
             raise UsageError(f"{self}: entropy_per_dim must be finite")

@@ -29,12 +29,14 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def evaluation_curve(run: Path) -> Curve:
+def evaluation_curve(run: Path, column: str = "return") -> Curve:
+    """The mean of a column of eval.jsonl: `return`; `success` (at any step) and `success_last` where the task defines success."""
     returns: dict[int, list[float]] = {}
     for row in read_rows(run / "eval.jsonl"):
-        returns.setdefault(row["step"], []).append(row["return"])
+        if column in row:
+            returns.setdefault(row["step"], []).append(row[column])
     if not returns:
-        raise DataError(f"{run} has no evaluations yet")
+        raise DataError(f"{run} has no evaluations yet" if column == "return" else f"no evaluation of {run} tells of {column}")
     steps = sorted(returns)
     return Curve(np.array(steps), np.array([np.mean(returns[step]) for step in steps]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
 import sys
@@ -54,7 +55,7 @@ class Adapted(gymnasium.Wrapper):
             raise
         self.observation_space = spaces.Box(-np.inf, np.inf, (self._layout.size,), np.float32)
         self.action_space = spaces.Box(-1.0, 1.0, (self._scaling.size,), np.float32)
-        self._declared = env.observation_space, env.action_space
+        self._declared = copy.deepcopy((env.observation_space, env.action_space))  # a copy: boxes may be changed in place
         self._first_seed = _checked(episodes.seed)
         self.cap = episodes.cap
         self._repeat = episodes.repeat
@@ -120,7 +121,7 @@ class Adapted(gymnasium.Wrapper):
     def _require_the_same_spaces(self) -> None:
         """Replay and networks have the sizes of what was made, and actions are scaled to its box: a reset that declares others comes too late."""
         for does, before, now in zip(("observes", "acts in"), self._declared, (self.env.observation_space, self.env.action_space), strict=True):
-            if now is not before and now != before:
+            if now != before:
                 raise DataError(f"{self.task} {does} {now} after reset and declared {before} when it was made: set its spaces in __init__ for good")
 
     def render(self) -> Any:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple, final
 
@@ -13,7 +16,7 @@ from gymnasium.utils.env_checker import check_env
 from dualac.envs import THE_PAPERS, Protocol, canonical, make
 from dualac.envs.adapt import SUCCESS, Adapted
 from dualac.envs.plays import FailedError, Play, Record, one_line, play_all, quietly
-from dualac.errors import DualacError
+from dualac.errors import ENDINGS, DualacError, quiet_end
 
 RESUMED_AT = 37
 LARGE, HUGE, ABSURD = 1e3, 1e6, 1e18  # float32 cannot hold the square of the last
@@ -92,7 +95,8 @@ def checkup(task: str, protocol: Protocol = THE_PAPERS) -> Iterator[Finding]:
         yield Finding("wrong", "played", str(error))
         return
     finally:
-        quietly(env.close)
+        with quiet_end():
+            quietly(env.close)
     yield from ends(record.plays, env.cap, witness.old_limit)
     yield from seeding(record)
     yield from resume(record)
@@ -106,6 +110,14 @@ def checkup(task: str, protocol: Protocol = THE_PAPERS) -> Iterator[Finding]:
         yield Finding("note", "says", text)
 
 
+def main() -> None:
+    """The findings as JSON lines: from a process of its own, which the environment may hang or crash."""
+    told = os.fdopen(os.dup(1), "w", buffering=1)
+    for finding in checkup(sys.argv[1], Protocol(time_limit=int(sys.argv[2]))):
+        told.write(json.dumps(finding) + "\n")
+    told.write("null\n")
+
+
 def gymnasiums_own(another: Callable[[], Adapted]) -> Iterator[Finding]:
     """Gymnasium's checker, on an environment of its own. Its word is a warning: what stops training is found by playing."""
     heard: list[str] = []
@@ -114,8 +126,11 @@ def gymnasiums_own(another: Callable[[], Adapted]) -> Iterator[Finding]:
         env = quietly(another)
         bare = env.unwrapped if getattr(env.env, "env", None) is env.unwrapped else env.env  # as it was written, with wrappers of the user's own
         quietly(lambda: check_env(bare, skip_render_check=True, skip_close_check=True), heard)
-        quietly(env.close)
-    except (Exception, SystemExit) as error:  # assertions for the most part, and whatever foreign code raises
+        with quiet_end():
+            quietly(env.close)
+    except ENDINGS:
+        raise
+    except BaseException as error:  # assertions for the most part, and whatever foreign code raises
         stopped = one_line(error) or type(error).__name__
         yield Finding("warning", "gymnasium", f"its checker stops: {stopped}")
     said = [next((ours for phrase, ours in MENDED.items() if phrase in text), text) for text in heard if OURS not in text]
@@ -269,3 +284,7 @@ def _first_of(*steps: int | None) -> int | None:
 
 def _where(step: int) -> str:
     return "first observation" if step == 0 else f"step {step}"
+
+
+if __name__ == "__main__":
+    main()

@@ -47,7 +47,7 @@ class ControlSuite(gymnasium.Env):
         declared = self._env.observation_spec().items()
         self.observation_space = spaces.Dict(OrderedDict((name, spaces.Box(-np.inf, np.inf, spec.shape, np.float64)) for name, spec in declared))
         self.action_space = _actions(self._env.action_spec())
-        self.cap = 0 if math.isfinite(self._env._step_limit) else SUITE_STEPS
+        self.cap = math.ceil(self._env._step_limit) if math.isfinite(self._env._step_limit) else SUITE_STEPS
         self._open = True
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -26,7 +26,7 @@ from gymnasium import spaces
 
 from dualac.envs.protocol import Protocol
 from dualac.errors import BrokenEpisodeError, DataError, DualacError, LostEnvironmentError, UsageError
-from dualac.parent import die_with_parent
+from dualac.parent import die_with_parent, start
 
 MAKING = 120.0  # seconds, at least, that an environment has to be made: simulators import slowly
 CLOSING = 5.0  # and to be closed
@@ -57,7 +57,7 @@ class Isolated(gymnasium.Env):
         with theirs:
             words = [sys.executable, "-m", __name__, str(theirs.fileno()), str(os.getpid())]
             # A session of its own: a Ctrl-C at the terminal is not for it, and what it starts is found and ended with it.
-            self._process = subprocess.Popen(words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True)
+            self._process = start(words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True)
         order = {"task": task, "seed": seed, "protocol": asdict(protocol), "path": sys.path}
         try:
             about = json.loads(bytes(self._ask(ANSWER, json.dumps(order).encode(), "being made", max(seconds, MAKING))))
@@ -185,7 +185,7 @@ def main() -> None:
         sys.path[:] = order["path"]
         try:
             env = _made(order)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             return _send(ours, ERROR, _error(error))
         sizes = {"observations": env.observation_space.shape[0], "actions": env.action_space.shape[0]}
         about = {"task": env.task, "cap": env.cap, **sizes, "description": env.describe()}
@@ -208,7 +208,7 @@ def _serve(env: Any, ours: socket.socket) -> None:
             return _send(ours, ANSWER, b"")
         try:
             answer = _reset(env, content) if kind == RESET else _step(env, content)
-        except (Exception, SystemExit) as error:  # whatever it is: it is not ours to judge
+        except BaseException as error:  # whatever it is: it is not ours to judge
             _send(ours, ERROR, _error(error))
             continue
         _send(ours, ANSWER, answer)

@@ -34,6 +34,7 @@ class Layout:
 
     def __init__(self, space: spaces.Space[Any], task: str) -> None:
         self._task = task
+        self._trusted = not task.startswith("gym/")  # the suites declare what they observe; whoever else may change parts amid an episode
         boxes = list(_boxes(space, (), task))
         self._paths = [path for path, _ in boxes]
         self._sizes = [math.prod(box.shape) for _, box in boxes]
@@ -56,12 +57,12 @@ class Layout:
                 vector = np.concatenate(self._parts(observation), axis=None, dtype=np.float32, casting="unsafe")
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise BrokenEpisodeError(f"{self._task} observed what its space does not declare: {type(error).__name__}: {error}") from error
-        if vector.size != self.size:
+        if vector.size != self.size or not self._trusted:
             self.check(observation)
         return vector
 
     def check(self, observation: Any) -> None:
-        """Part by part, where `flat` counts only the whole: done once an episode."""
+        """Part by part, where `flat` counts only the whole: of a suite's task once an episode."""
         for path, size in zip(self._paths, self._sizes, strict=True):
             found = np.size(_part(observation, path))
             if found != size:

@@ -16,7 +16,7 @@ import numpy as np
 
 from dualac.envs.adapt import Adapted
 from dualac.envs.suites import LOGGER, silence
-from dualac.errors import DualacError
+from dualac.errors import ENDINGS, DualacError, quiet_end
 
 STEPS, SECONDS = 1000, 0.5  # that a play lasts at most: what can be seen is seen by then
 UNCAPPED_STEPS, UNCAPPED_SECONDS = 10_000, 3.0  # for an episode that nothing caps, before it is called endless
@@ -101,7 +101,8 @@ def play_all(env: Adapted, another: Callable[[], Adapted]) -> Record:
     except DualacError as error:
         raise FailedError(f"a second one cannot be made beside it, and training needs two, one to evaluate in: {one_line(error)}") from error
     elsewhere = _play(fresh, 0, known, seconds=UNCAPPED_SECONDS)
-    fresh.close()
+    with quiet_end():
+        fresh.close()
     return Record(plays, at_once, later, elsewhere, other_seed, lowest, highest)
 
 
@@ -128,7 +129,9 @@ def _asked(what: str, ask: Callable[[], T]) -> T:
         return ask()
     except DualacError as error:
         raise FailedError(f"{what}: {one_line(error)}") from error
-    except (Exception, SystemExit) as error:  # the user's own code
+    except ENDINGS:
+        raise
+    except BaseException as error:  # the user's own code
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(last.filename).name}, line {last.lineno}"
         raise FailedError(f"{what} raised {type(error).__name__}: {one_line(error)} ({where}); mend it, or end the episode there") from error

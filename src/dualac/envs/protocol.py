@@ -32,6 +32,8 @@ class Protocol:
     """what a MyoSuite task's own end does (object dropped, pose lost): ignore plays on to the cap, end ends"""
     success: Success = "any"
     """which step decides whether an episode succeeded: any or the last; both are stored"""
+    eval_episodes: int = 10
+    """episodes of an evaluation; --eval-episodes for short"""
 
     def __post_init__(self) -> None:
         for field, low, high in (
@@ -39,10 +41,11 @@ class Protocol:
             ("time_limit", 0, LONGEST),
             ("metaworld_cap", 1, METAWORLD_LONGEST),
             ("myosuite_cap", 0, LONGEST),
+            ("eval_episodes", 1, 10_000),
         ):
             value = getattr(self, field)
             if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-                raise UsageError(f"{_told(field)} {value!r}: give a number of steps, {low} to {high}")
+                raise UsageError(f"{_told(field)} {value!r}: give a number of {'episodes' if 'episodes' in field else 'steps'}, {low} to {high}")
         for field, choices in (("myosuite_termination", get_args(Termination)), ("success", get_args(Success))):
             if getattr(self, field) not in choices:
                 raise UsageError(f"{_told(field)} {getattr(self, field)!r}: give {' or '.join(choices)}")
@@ -55,9 +58,10 @@ class Protocol:
     def cap(self, suite: str, own: int) -> int:
         """The steps of an episode of a suite's task that has a cap of its own (0 is none); 0 where nothing caps it."""
         ours = {"metaworld": self.metaworld_cap, "myosuite": self.myosuite_cap}.get(suite, 0)
-        if 0 < ours < self.time_limit:
-            advice = f"a time limit only shortens; --protocol.{suite}-cap lengthens"
-            raise UsageError(f"a time limit of {self.time_limit} contradicts the {suite} cap of {ours}: {advice}")
+        if 0 < (ours or own) < self.time_limit:
+            advice = f"a time limit only shortens{f'; --protocol.{suite}-cap lengthens' if ours else ''}"
+            whose = suite if ours else "task's own"
+            raise UsageError(f"a time limit of {self.time_limit} contradicts the {whose} cap of {ours or own}: {advice}")
         return min((cap for cap in (ours or own, self.time_limit) if cap), default=0)
 
     def succeeded(self, before: bool | None, now: bool) -> bool:

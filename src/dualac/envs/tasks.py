@@ -15,7 +15,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from dualac.errors import UsageError, nearest
+from dualac.errors import ENDINGS, UsageError, nearest
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -241,6 +241,8 @@ def _gym(name: str) -> str:
     module, colon, identity = name.rpartition(":")
     if identity in MYOSUITE_IDS and module in ("", "myosuite"):  # one task, one name
         return _myosuite(identity)
+    if module == "gymnasium":  # one task, one name: its own tasks need no module
+        name, colon = identity, ""
     if colon:
         _import(module)
     import gymnasium
@@ -256,7 +258,9 @@ def _import(module: str) -> None:
         raise UsageError(f"{module!r} is not a module's name: write gym/package.module:Id-v0")
     try:
         import_module(module)
-    except Exception as error:  # the user's own code: whatever it raises, the sentence must name their module
+    except ENDINGS:
+        raise
+    except BaseException as error:  # the user's own code: whatever it raises, the sentence must name their module
         raise UsageError(f"module {module} does not import: {type(error).__name__}: {error}; is its folder on PYTHONPATH?") from error
 
 

@@ -123,8 +123,11 @@ class Checkpoints:
             if later > step:
                 self._discard(later)
 
-    def peek(self, step: int | None = None) -> Snapshot:
-        """The newest whole state (or the one at `step`), without its replay and without changing anything: training may be going on."""
+    def peek(self, step: int | None = None) -> tuple[Snapshot, list[str]]:
+        """The newest whole state (or the one at `step`), without its replay and without changing anything: training may be going on.
+
+        And a sentence for each newer one that is damaged.
+        """
         if step is not None and step not in self.steps():
             raise DataError(f"there is no checkpoint at step {step}; there are {', '.join(map(str, self.steps())) or 'none'}")
         reasons = []
@@ -132,9 +135,9 @@ class Checkpoints:
             try:
                 manifest, arrays = self._read(candidate, lambda name: not name.startswith(REPLAY))
             except _UNREADABLE as error:
-                reasons.append(f"{self.path / str(candidate)}: {error}")
+                reasons.append(f"checkpoint {self.path / str(candidate)} is damaged ({error})")
                 continue
-            return Snapshot(candidate, arrays, manifest["facts"])
+            return Snapshot(candidate, arrays, manifest["facts"]), reasons
         raise DataError(f"no checkpoint can be read ({'; '.join(reasons) or f'{self.path} holds none'})")
 
     def _read(self, step: int, wanted: Callable[[str], bool]) -> tuple[dict[str, Any], Arrays]:

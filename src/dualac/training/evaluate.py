@@ -22,7 +22,7 @@ Act = Callable[[np.ndarray], np.ndarray]
 Broken = Callable[[int, BrokenEpisodeError], None]
 Played = tuple[dict[str, Any], BrokenEpisodeError | None]
 HIDDEN = 0.05  # share of a value that a time limit may hide
-LONG = 5.0  # seconds of an evaluation from which on it pays to have others help: they take about two to be there
+LONG = 5.0  # seconds left of an evaluation from which on it pays to have others help: they take about two to be there
 
 
 class Judge(NamedTuple):
@@ -83,18 +83,19 @@ def evaluate(
 class Stage:
     """Where a run is evaluated: in an environment of its own, and, where that takes long and other cores are idle, in further ones on those."""
 
-    def __init__(self, env: Guarded) -> None:
-        self.env = env
+    def __init__(self, env: Guarded, others: list[int] | None = None) -> None:
+        """`others`: the cores that may help; those that this process keeps off since it was pinned, unless told otherwise."""
+        self.env, self._others = env, others
         self._beside: list[Guarded] = []
-        self._alone = 0.0  # seconds that an evaluation takes without help
 
     def evaluate(self, act: Act, seeds: list[int], broken: Broken, judge: Judge | None = None) -> list[dict[str, Any]]:
-        with borrowed(len(seeds) - 1 if self._alone > LONG else 0) as cores:
-            players = [self.env, *self._on(cores)]
-            began = time.monotonic()
-            rows = evaluate(players, act, seeds, broken, judge)
-        self._alone = (time.monotonic() - began) * len(players)
-        return rows
+        """The first episode tells how long the others will take."""
+        began = time.monotonic()
+        rows = evaluate([self.env], act, seeds[:1], broken, judge)
+        left = seeds[1:]
+        with borrowed(len(left) - 1 if (time.monotonic() - began) * len(left) > LONG else 0, self._others) as cores:
+            more = evaluate([self.env, *self._on(cores)], act, left, broken, judge)
+        return rows + [{**row, "episode": index} for index, row in enumerate(more, 1)]
 
     def close(self) -> None:
         for env in (self.env, *self._beside):

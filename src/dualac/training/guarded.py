@@ -1,6 +1,5 @@
 """An environment that may break without taking the run with it."""
 
-import contextlib
 from typing import Any, final
 
 import gymnasium
@@ -9,10 +8,9 @@ import numpy as np
 from dualac import envs
 from dualac.envs import Protocol
 from dualac.envs.isolated import Isolated
-from dualac.errors import BrokenEpisodeError, DataError, DualacError, LostEnvironmentError
+from dualac.errors import ENDINGS, BrokenEpisodeError, DataError, DualacError, LostEnvironmentError, quiet_end
 from dualac.training.replay import to_float32
 
-FOREIGN = (Exception, SystemExit)  # whatever an environment may raise; not a user's Ctrl-C
 PATIENCE = 60.0  # seconds for an answer of an isolated environment, unless a user chose
 NOT_FINITE = "gave NaN or infinity"
 
@@ -38,7 +36,9 @@ class Guarded(gymnasium.Wrapper):
             if self._lost:
                 self._make_anew()
             obs, info = self.env.reset(seed=seed, options=options)
-        except FOREIGN as error:
+        except ENDINGS:
+            raise
+        except BaseException as error:
             if isinstance(error, BrokenEpisodeError) and not isinstance(error, LostEnvironmentError) and not self._proven:
                 raise DataError(str(error)) from error
             raise self._judged(error)  # noqa: B904  which has its cause already
@@ -50,7 +50,9 @@ class Guarded(gymnasium.Wrapper):
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         try:
             obs, reward, terminated, truncated, info = self.env.step(action)
-        except FOREIGN as error:
+        except ENDINGS:
+            raise
+        except BaseException as error:
             raise self._judged(error)  # noqa: B904  which has its cause already
         if not (np.isfinite(obs).all() and np.isfinite(to_float32(reward))):
             raise BrokenEpisodeError(NOT_FINITE)
@@ -58,7 +60,7 @@ class Guarded(gymnasium.Wrapper):
 
     def close(self) -> None:
         """What a broken environment says when it is closed is of no interest."""
-        with contextlib.suppress(*FOREIGN):
+        with quiet_end():
             self.env.close()
 
     def describe(self) -> dict[str, Any]:

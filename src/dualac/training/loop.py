@@ -46,6 +46,7 @@ def train(paths: list[Path], report: Report, *, allow_inexact: bool = False, ten
             for member in session.members:
                 for verdict in ("DONE", "FAILED"):
                     (member.path / verdict).unlink(missing_ok=True)
+            session.running = True
             for step in session.steps():
                 if asked and step < session.run.steps:
                     session.checkpoint()
@@ -55,7 +56,8 @@ def train(paths: list[Path], report: Report, *, allow_inexact: bool = False, ten
             if isinstance(error, OSError) and is_disk_trouble(error):
                 told = f"step {session.step} could not be written down ({error.strerror})"
                 raise TryAgainError(f"{told}; free space, then: {session.resumption()}") from None
-            if isinstance(error, RunFailedError) or not isinstance(error, DualacError):
+            refused = isinstance(error, DualacError) and not session.running  # nothing has gone wrong that was going right
+            if not refused and not isinstance(error, Interrupted):
                 session.fail(error)
             raise
         session.done()
@@ -70,6 +72,7 @@ class Session:
         self.run = self.members[0].run
         self.fingerprint = machine.fingerprint()
         self.step = 0
+        self.running = False  # whether it came as far as to its first step
         self._report = report
         self._began = time.monotonic()
         self._pace = _Pace()
@@ -194,8 +197,8 @@ class Session:
         """Say on disk why the run ended, so that nobody averages over it unaware."""
         for member in self.members:
             write_json(member.path / "FAILED", {"step": self.step, "reason": str(error), "error": type(error).__name__})
-            if error.__cause__ or not isinstance(error, DualacError):  # what the environment raised is the cause of the failure
-                (member.path / "traceback.txt").write_text("".join(traceback.format_exception(error)))
+            trace = "".join(traceback.format_exception(error))  # what the environment raised is the cause of the failure
+            (member.path / "traceback.txt").write_text(f"{trace}\nWhat the run's process, and an environment's own, wrote is in worker.log.\n")
             member.log.event("failed", self.step, reason=str(error))
 
     def resumption(self) -> str:
@@ -226,6 +229,11 @@ class Session:
             if len(set(steps)) == 1:
                 break
             newest = min(steps)
+        if steps[0] < 0 and all(member.checkpoints.steps() for member in self.members):
+            told = "; ".join(sentence for sentences in damaged for sentence in sentences)
+            raise DataError(
+                f"the seeds of {self.members[0].path.parent} have no whole checkpoint of one step ({told}); move them away or choose another --out"
+            )
         for member in self.members:
             member.checkpoints.forget_after(steps[0])
         return [(snapshot, told) for (snapshot, _), told in zip(found, damaged, strict=True)]

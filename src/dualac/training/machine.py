@@ -7,7 +7,9 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+import resource
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,10 +50,10 @@ def pin(threads: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def borrowed(most: int) -> Iterator[list[int]]:
-    """Cores beside those of a pinned process that no run holds, at most so many, held for a while."""
+def borrowed(most: int, cores: list[int] | None = None) -> Iterator[list[int]]:
+    """Of these cores, or else of those beside a pinned process's own, some that no run holds, at most so many, held for a while."""
     held: dict[int, int] = {}
-    for core in _others:
+    for core in _others if cores is None else cores:
         lease = _lease(core) if len(held) < most else None
         if lease is not None:
             held[core] = lease
@@ -92,6 +94,26 @@ def cpu_model() -> str:
 
 
 def available_memory() -> int:
+    """What this process may still take: of the machine, of its container, of its own limit."""
+    return min(_free_on_the_machine(), _free_in_the_container(), _free_within_the_limit())
+
+
+def _free_in_the_container() -> int:
+    with contextlib.suppress(OSError, ValueError):  # no cgroup of version 2, or one without a limit ("max")
+        most, taken = (int(Path(f"/sys/fs/cgroup/memory.{name}").read_text()) for name in ("max", "current"))
+        return max(0, most - taken)
+    return sys.maxsize
+
+
+def _free_within_the_limit() -> int:
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return sys.maxsize
+    taken = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE") if Path("/proc/self/statm").exists() else 0
+    return max(0, limit - taken)
+
+
+def _free_on_the_machine() -> int:
     with contextlib.suppress(OSError):
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):

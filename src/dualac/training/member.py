@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dualac.errors import BrokenEpisodeError, RunFailedError
+from dualac.errors import BrokenEpisodeError, DataError, RunFailedError
+from dualac.spelling import difference
 from dualac.training.checkpoint import Arrays, Checkpoints, Facts, Snapshot
 from dualac.training.evaluate import Stage
 from dualac.training.guarded import Guarded
@@ -41,6 +42,10 @@ class Member:
         self.env = Guarded(self.run.task, self.run.protocol, isolated=isolated)
         self.eval_env = Guarded(self.run.task, self.run.protocol, isolated=isolated)
         self.stage = Stage(self.eval_env)
+        if self.env.describe() != self.eval_env.describe():
+            raise DataError(
+                f"{self.run.task} is another task each time it is made ({'; '.join(difference(self.env.describe(), self.eval_env.describe()))})"
+            )
         record_task(path, self.env.describe())
         self.spec = Spec(self.env.observation_space.shape[0], self.env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
         capacity = min(self.run.capacity, self.run.steps)
@@ -148,7 +153,7 @@ class Member:
         return b"".join(seen)
 
     def eval_seeds(self, step: int) -> list[int]:
-        return [episode_seed(self.run.seed, EVALUATIONS, step, episode) for episode in range(self.run.eval_episodes)]
+        return [episode_seed(self.run.seed, EVALUATIONS, step, episode) for episode in range(self.run.protocol.eval_episodes)]
 
     def glance(self, step: int) -> Transition:
         """A minibatch to look at, which changes nothing."""

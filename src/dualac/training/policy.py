@@ -24,7 +24,7 @@ class LoadedPolicy:
 
     def __init__(self, path: Path, step: int | None = None) -> None:
         self.run: Run = load(path)
-        snapshot = Checkpoints(path, self.run.identity()).peek(step)
+        snapshot, self.damaged = Checkpoints(path, self.run.identity()).peek(step)  # what stood in the way of a newer one
         self.step = snapshot.step
         self.spec = Spec(snapshot.arrays[EPISODE + "obs"].shape[0], snapshot.arrays[EPISODE + "actions"].shape[1])
         agent = make_agent(self.run.algorithm, self.spec)

@@ -50,8 +50,6 @@ class Run:
     """resets return to the first initial weights, as the public codes do, instead of fresh ones"""
     eval_every: int = 10_000
     """steps between evaluations"""
-    eval_episodes: int = 10
-    """episodes of an evaluation"""
     log_every: int = 1_000
     """steps between rows of train.jsonl"""
     checkpoint_every: int = 10_000
@@ -66,7 +64,7 @@ class Run:
             object.__setattr__(self, field, fitted(hint, getattr(self, field), field))
         ranges = {
             "seed": (0, 2**31 - 1), "steps": (1, 10**12), "warmup": (0, 10**12), "replay_ratio": (1, 1024), "batch_size": (1, 2**20),
-            "capacity": (1, 10**10), "reset_every": (0, 10**12), "eval_every": (1, 10**12), "eval_episodes": (1, 10_000),
+            "capacity": (1, 10**10), "reset_every": (0, 10**12), "eval_every": (1, 10**12),
             "log_every": (1, 10**12), "checkpoint_every": (1, 10**12),
         }  # fmt: skip
         for field, (low, high) in ranges.items():
@@ -79,6 +77,8 @@ class Run:
             raise UsageError(f"--steps {self.steps} ends before learning starts: --warmup is {self.warmup}; raise the one or lower the other")
         if any(step <= 0 for step in self.resets) or list(self.resets) != sorted(set(self.resets)):
             raise UsageError(f"--resets must be rising steps above 0, not {','.join(map(str, self.resets))}")
+        if self.reset_same_init and not self.resets and not self.reset_every:
+            raise UsageError("--reset-same-init says what a reset returns to; without --resets or --reset-every there is none")
         if self.protocol.action_repeat != 1:
             raise UsageError("--protocol.action-repeat must be 1 in training: every step that is counted, and plotted, is one of the simulator's")
         if self.pack and (self.seed not in self.pack or len(set(self.pack)) != len(self.pack)):
@@ -149,8 +149,11 @@ def load(path: Path) -> Run:
     spec = path / "run.json"
     if not spec.exists():
         raise DataError(f"{path} is not a run: it has no run.json")
+    data = read_json(spec)
+    if isinstance(data, dict) and isinstance(data.get("protocol"), dict) and "eval_episodes" in data:  # where older versions had it
+        data["protocol"].setdefault("eval_episodes", data.pop("eval_episodes"))
     try:
-        return from_json(Run, read_json(spec))
+        return from_json(Run, data)
     except DualacError as error:
         raise DataError(f"{spec} cannot be used: {error}") from None
 
