@@ -23,8 +23,8 @@ def test_tasks_are_listed_a_line_each(capsys):
 @pytest.mark.parametrize(
     ("protocol", "push", "key", "told"),
     [
-        ("paper", "200", "100", "metaworld_cap 200, myosuite_cap 100, myosuite_termination ignore, success any"),
-        ("official", "500", "200", "metaworld_cap 500, myosuite_cap 0, myosuite_termination end, success any"),
+        ("paper", "200", "100", "metaworld_cap 200, myosuite_cap 100, myosuite_termination ignore, success any, eval_episodes 10"),
+        ("official", "500", "200", "metaworld_cap 500, myosuite_cap 0, myosuite_termination end, success any, eval_episodes 10"),
     ],
 )
 def test_a_verbose_list_tells_sizes_caps_scores_sets_and_protocol(protocol, push, key, told, capsys):
@@ -51,7 +51,7 @@ def test_single_fields_change_a_preset(tmp_path, monkeypatch):
     stored = json.loads(spec.read_text())["protocol"]
     assert stored == {
         "part": "Protocol", "action_repeat": 1, "time_limit": 5, "metaworld_cap": 500, "myosuite_cap": 0, "myosuite_termination": "end",
-        "success": "last",
+        "success": "last", "eval_episodes": 10,
     }  # fmt: skip
 
 

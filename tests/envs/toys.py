@@ -128,6 +128,9 @@ class Settling(Toy):
 class InPlace(Toy):
     """Changes the bounds of its actions in the very box that it declared."""
 
+    def __init__(self) -> None:
+        super().__init__(action_space=spaces.Box(-1, 1, (2,), np.float32))
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         self.action_space.high[:] = 5.0  # pyright: ignore[reportAttributeAccessIssue]
         return super().reset(seed=seed)

@@ -289,3 +289,11 @@ def test_a_run_that_went_on_after_a_failure_is_no_longer_called_failed(tmp_path)
     go_on(path)
     assert not (path / "FAILED").exists()
     assert (path / "DONE").exists()
+
+
+def test_an_environment_that_changes_its_spaces_amid_a_run_fails_it_on_disk(tmp_path):
+    path = prepare(a_run(task=toys.task("SpacesLater")), tmp_path)
+    with pytest.raises(DataError, match="after reset and declared"):
+        go_on(path)
+    assert "after reset and declared" in json.loads((path / "FAILED").read_text())["reason"]
+    assert "DataError" in (path / "traceback.txt").read_text()

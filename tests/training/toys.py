@@ -120,6 +120,18 @@ class Growing(Drift):
         return np.resize(obs, self.size), *rest
 
 
+class SpacesLater(Drift):
+    """Declares other observations from its tenth episode on."""
+
+    episodes = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        self.episodes += 1
+        if self.episodes == 10:
+            self.observation_space = spaces.Box(-1.0, 1.0, (4,), np.float64)
+        return super().reset(seed=seed)
+
+
 class Breaking(Drift):
     """Breaks like foreign code does, at the third step (or the reset) of some episodes, which their seeds decide. Once broken it is of no use."""
 
@@ -189,7 +201,7 @@ FAULTS = {
 }
 
 if f"{Drift.__name__}-v0" not in gymnasium.registry:
-    for each in (Drift, FaultyStart, Forgetful, Fading, Growing, Printing):
+    for each in (Drift, FaultyStart, Forgetful, Fading, Growing, SpacesLater, Printing):
         _register(each.__name__, each)
     for fault, (what, value) in FAULTS.items():
         _register(f"{fault}Once", Faulty, what=what, value=value, at=(15,))

@@ -145,6 +145,7 @@ def quietly(work: Callable[[], T], heard: list[str] | None = None) -> T:
     try:
         with silence(), warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
+            warnings.simplefilter("ignore", ResourceWarning)  # of garbage that is collected by chance meanwhile, perhaps another's
             return work()
     finally:
         LOGGER.removeHandler(ear)

@@ -56,8 +56,8 @@ def train(paths: list[Path], report: Report, *, allow_inexact: bool = False, ten
             if isinstance(error, OSError) and is_disk_trouble(error):
                 told = f"step {session.step} could not be written down ({error.strerror})"
                 raise TryAgainError(f"{told}; free space, then: {session.resumption()}") from None
-            refused = isinstance(error, DualacError) and not session.running  # nothing has gone wrong that was going right
-            if not refused and not isinstance(error, Interrupted):
+            spoilt = session.running and isinstance(error, DataError)  # what was going right went wrong; before, it is only refused
+            if spoilt or isinstance(error, RunFailedError) or not isinstance(error, DualacError):
                 session.fail(error)
             raise
         session.done()
