@@ -147,7 +147,7 @@ def test_words_that_name_nothing_are_told_with_the_nearest_names(prepared: Answe
         ("--gamma x", "--gamma x: 'x' is not a number"),
         ("--explorer.target-kl nan", "--explorer.target-kl nan: 'nan' is not a number"),
         ("--critic.layer-norm maybe", "--critic.layer-norm maybe: 'maybe' is neither true nor false"),
-        ("--explorer.form round", "--explorer.form round: 'round' is not one of perturbation, simple, independent"),
+        ("--explorer.form round", "--explorer.form round: 'round' is not one of perturbation, simple, deterministic, independent"),
         ("--threads x", "--threads"),
         ("--seed x", "'x' is not a whole number"),
         # the run, out of range
@@ -586,15 +586,30 @@ def test_a_bad_option_of_evaluate_is_one_line(here: Answer, finished: tuple[Path
     assert_refused(here("evaluate", run_path(finished[0]), *words.split()), code, said)
 
 
-def test_list_algorithms_shows_every_row_with_its_parts(here: Answer):
+def test_list_algorithms_shows_every_row_by_its_parts_or_by_what_it_changes(here: Answer):
     from dualac.agents.algorithms import ALGORITHMS
 
     code, said, err = here("list", "algorithms")
     assert (code, err) == (0, "")
-    lines = {line.split()[0]: line for line in said.splitlines() if line.strip()}
-    assert set(ALGORITHMS) <= set(lines)
-    for part in ("Fixed(-0.2)", "Soft()", "OptimisticActor()", "Scalar()"):
-        assert part in lines["dac"]
+    lines = {line.split()[0]: line for line in said.splitlines()[1:] if line.strip()}
+    assert set(lines) == set(ALGORITHMS)
+    for word in ("Fixed(-0.2)", "Soft()", "OptimisticActor()", "Scalar()", "alpha beta_o tau"):
+        assert word in lines["dac"]
+    assert "dac with critic.layer_norm=True" in lines["dac-ln"]
+
+
+def test_two_rows_are_told_apart_choice_by_choice(here: Answer):
+    code, said, _ = here("list", "algorithms", "dac", "--diff", "sac")
+    assert code == 0
+    assert [line.split() for line in said.splitlines()] == [
+        ["dac", "sac"],
+        ["pessimism.beta", "-0.2", "-1.0"],
+        ["explorer", "OptimisticActor()", "FromPolicy()"],
+    ]
+    assert here("list", "algorithms", "dac", "--diff", "dac")[1] == "dac and dac are the same\n"
+    assert "Fixed(-1.0, climbs='first')" in here("list", "algorithms", "td3")[1]
+    assert_refused(here("list", "tasks", "--diff", "sac"), 64, "belong to algorithms")
+    assert_refused(here("list", "algorithms", "dac", "--diff", "sca"), 64, "did you mean sac")
 
 
 def test_list_tasks_prints_a_task_a_line_and_nothing_else(here: Answer):

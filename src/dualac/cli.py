@@ -14,7 +14,6 @@ from rich.console import Console
 from dualac import spelling
 from dualac.errors import DualacError, TryAgainError, UsageError, is_disk_trouble, nearest, quiet_end
 
-MOST_SEEDS = 10_000
 NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan)[\w.,+-]*$")
 
 
@@ -310,19 +309,7 @@ def parse_option(option: spelling.Option, text: str) -> Any:
 
 
 def parse_seeds(asked: argparse.Namespace) -> list[int]:
-    if hasattr(asked, "seed"):
-        return [spelling.count(asked.seed)]
-    text = getattr(asked, "seeds", None)
-    if text is None:
-        return [0]
-    first, dash, last = text.partition("-")
-    if "," in text:
-        seeds = [spelling.count(word) for word in text.split(",")]
-    else:
-        seeds = range(spelling.count(first), spelling.count(last) + 1) if dash and first else range(spelling.count(text))
-    if not 0 < len(seeds[: MOST_SEEDS + 1]) <= MOST_SEEDS or len(set(seeds)) != len(seeds):
-        raise UsageError(f"--seeds {text}: give a number of seeds (2), a range (3-5) or a list without repeats (0,2,7), {MOST_SEEDS} at most")
-    return list(seeds)
+    return [spelling.count(asked.seed)] if hasattr(asked, "seed") else spelling.seeds(getattr(asked, "seeds", "1"))
 
 
 def accelerated() -> bool:

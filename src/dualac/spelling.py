@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from dualac import own
 from dualac.errors import DataError, UsageError, nearest
 
+MOST_SEEDS = 10_000
 PART, SOURCE = "part", "source"  # the JSON keys that name a dataclass, and the SHA-256 of the file where it is a user's own
 
 
@@ -177,6 +178,18 @@ def count(text: str) -> int:
     if not number.is_finite() or number != int(number):
         raise UsageError(f"{text!r} is not a whole number")
     return int(number)
+
+
+def seeds(text: str) -> list[int]:
+    """How many (2 is 0 and 1), which ones from where to where (3-5), or each (0,2,7)."""
+    first, dash, last = text.partition("-")
+    if "," in text:
+        found = [count(word) for word in text.split(",")]
+    else:
+        found = range(count(first), count(last) + 1) if dash and first else range(count(text))
+    if not 0 < len(found[: MOST_SEEDS + 1]) <= MOST_SEEDS or len(set(found)) != len(found):
+        raise UsageError(f"--seeds {text}: give a number of seeds (2), a range (3-5) or a list without repeats (0,2,7), {MOST_SEEDS} at most")
+    return list(found)
 
 
 def difference(ours: Any, theirs: Any, prefix: str = "") -> list[str]:

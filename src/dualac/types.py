@@ -38,7 +38,7 @@ class Agent(NamedTuple):
     init: Callable[[Key], State]
     update: Callable[
         ..., tuple[State, Metrics]
-    ]  # (state, batch, key, count=0); `count` updates came before; NaN in a metric: not measured by this one
+    ]  # (state, batch, key, count); `count` updates came before, which only delayed actors ask; a metric that is NaN was not measured
     explore: Callable[[State, Memory, Array, Key], tuple[Array, Memory]]
     exploit: Callable[[State, Memory, Array], tuple[Array, Memory]]
     hear: Callable[[State, Array, Key], State]  # what an episode returned

@@ -151,8 +151,10 @@ def improve(row: Algorithm, state: State, obs: Array, k_policy: Key, k_explorer:
     return follow(row, state) if row.policy.targets_wait else state, metrics | {"finite": all_finite(metrics)}
 
 
-def update(row: Algorithm, state: State, batch: Transition, key: Key, count: int | Array = 0) -> tuple[State, Metrics]:
+def update(row: Algorithm, state: State, batch: Transition, key: Key, count: int | Array | None = None) -> tuple[State, Metrics]:
     """Critics, their targets, then the actors on the new critics: at every update, or at every `delay`th (`count` came before this one)."""
+    if count is None and row.policy.delay > 1:
+        raise UsageError(f"the actors move once in {row.policy.delay} updates: tell update() how many came before (count)")
     k_critic, *k_actors = jax.random.split(key, 3)
     state, of_critic = learn_values(row, state, batch, k_critic)
     if not row.policy.targets_wait:
