@@ -89,16 +89,16 @@ class Bad(gymnasium.Env):
         return np.zeros(2, np.float32), {}
     def step(self, action):
         CODE
-gymnasium.register("Bad-v0", Bad, max_episode_steps=9)
+gymnasium.register("NAME-v0", Bad, max_episode_steps=9)
 """
 
 
 @pytest.mark.parametrize("how", ["exits", *(pytest.param(how, marks=pytest.mark.kill) for how in ("crashes", "hangs"))])
 def test_an_environment_that_takes_its_process_along_is_a_finding(how, tmp_path, monkeypatch, capsys):
     code, told = ENDS[how]
-    (tmp_path / f"bad_{how}.py").write_text(ENVIRONMENT.replace("CODE", code))
+    (tmp_path / f"bad_{how}.py").write_text(ENVIRONMENT.replace("CODE", code).replace("NAME", how))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(doctor.findings, "__defaults__", (0, 8.0))
-    assert cli.run(["doctor", "--task", f"bad_{how}:Bad-v0"]) == 65
+    assert cli.run(["doctor", "--task", f"bad_{how}:{how}-v0"]) == 65
     said = capsys.readouterr().out
     assert told in said and "would not work" in said
