@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from dualac import envs
 from dualac.agents.actor_critic import Algorithm
@@ -41,36 +40,38 @@ def base_of(name: str) -> str | None:
 
 def show_algorithms(console: Console) -> None:
     """The family a line each; variants by what they change."""
-    table = Table(box=None, pad_edge=False)
-    for title in ("", *PARTS, "learns"):
-        table.add_column(title, overflow="fold")
-    variants = []
+    rows, variants = [("", *PARTS, "learns")], []
     for name, row in ALGORITHMS.items():
         base = base_of(name)
         if base:
             changed = ", ".join(f"{path}={to_python(value)}" for path, _, value in changes(ALGORITHMS[base], row))
-            variants.append(f"{name:<28} {base} with {changed}")
+            variants.append((name, f"{base} with {changed}"))
         else:
-            table.add_row(name, *(to_python(getattr(row, part)) for part in PARTS), " ".join(learned_scalars(row)))
-    console.print(table)
+            rows.append((name, *(to_python(getattr(row, part)) for part in PARTS), " ".join(learned_scalars(row))))
+    _print_columns(console, rows)
     console.print()
-    for line in variants:
-        console.print(line, soft_wrap=True)
+    _print_columns(console, variants)
 
 
 def show_difference(console: Console, names: tuple[str, str], rows: tuple[Algorithm, Algorithm]) -> None:
     """How one row differs from another, a line a choice."""
-    table = Table(box=None, pad_edge=False)
-    for title in ("", *names):
-        table.add_column(title, overflow="fold")
-    for path, mine, theirs in changes(*rows):
-        table.add_row(path, to_python(mine), to_python(theirs))
-    console.print(table if table.rows else f"{names[0]} and {names[1]} are the same")
+    lines = [(path, to_python(mine), to_python(theirs)) for path, mine, theirs in changes(*rows)]
+    if lines:
+        _print_columns(console, [("", *names), *lines])
+    else:
+        console.print(f"{names[0]} and {names[1]} are the same")
 
 
 def show_algorithm(console: Console, name: str, row: Algorithm) -> None:
     """One row, fully spelt out, as one would write it."""
     console.print(f"{name} = {to_python(row)}", soft_wrap=True)
+
+
+def _print_columns(console: Console, rows: list[tuple[str, ...]]) -> None:
+    """A line a row, however narrow the terminal: lines are made to be searched."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    for row in rows:
+        console.print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), soft_wrap=True)
 
 
 def show_tasks(protocol: Protocol | None) -> None:
