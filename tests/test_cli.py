@@ -447,6 +447,7 @@ def test_one_bad_transition_is_counted_not_stored_and_forgiven(here: Answer, tmp
     assert [event["step"] for event in rows(path / "events.jsonl") if event["event"] == "bad_transition"] == [7]
 
 
+@pytest.mark.kill
 def test_an_environment_that_keeps_raising_is_one_line_and_a_traceback_on_disk(here: Answer, tmp_path: Path):
     path = run_path(tmp_path, "Raising")
     answer = here("train", "dac", "cli_toys:Raising-v0", "--out", tmp_path, *SHORT, "--quiet")
@@ -490,6 +491,7 @@ def test_an_isolated_environment_that_ends_its_process_costs_an_episode(here: An
     assert bad == ["ended its process with code 7"]
 
 
+@pytest.mark.kill
 def test_what_a_simulator_prints_goes_to_the_log_and_does_not_garble_the_progress(here: Answer, tmp_path: Path):
     code, said, err = here("train", "sac", "cli_toys:Chatty-v0", "--out", tmp_path, *SHORT_SAC)
     assert (code, err) == (0, "")

@@ -66,7 +66,11 @@ def killed(run: Path, *deaths: str) -> None:
     assert told.returncode == 0, told.stderr
 
 
-@WORLDS
+@pytest.mark.parametrize(
+    ("name", "world"),
+    [("dac", {}), ("sac", {}), pytest.param("sac", CARTPOLE, marks=pytest.mark.kill)],
+    ids=["dac-toy", "sac-toy", "sac-cartpole"],
+)
 def test_a_run_killed_everywhere_ends_as_one_that_never_was(name, world, golden, tmp_path):
     run = a_run(name, **world)
     path = prepare(run, tmp_path)
