@@ -40,7 +40,8 @@ def base_of(name: str) -> str | None:
 
 def show_algorithms(console: Console) -> None:
     """The family a line each; variants by what they change."""
-    rows, variants = [("", *PARTS, "learns")], []
+    rows: list[tuple[str, ...]] = [("", *PARTS, "learns")]
+    variants: list[tuple[str, ...]] = []
     for name, row in ALGORITHMS.items():
         base = base_of(name)
         if base:
