@@ -347,7 +347,6 @@ def announce(runs: list[Any], threads: int, isolated: float | None) -> None:
 
 def carry_out(packs: list[list[Path]], asked: argparse.Namespace) -> int:
     """Launch what is not finished, watch it, tell how it ended."""
-    from dualac.conclusion import conclude
     from dualac.display import Display
     from dualac.training.launch import Flags, launch
     from dualac.training.run import is_done, require_resumable
@@ -372,6 +371,8 @@ def carry_out(packs: list[list[Path]], asked: argparse.Namespace) -> int:
     for error in errors:
         print(f"dualac: {one_line(str(error))}", file=sys.stderr)
     if not errors:
+        from dualac.conclusion import conclude  # it draws: half a second that no training should wait for
+
         conclude([path for pack in packs for path in pack], console, isolated)
     return max((error.code for error in errors), default=0)
 

@@ -10,6 +10,7 @@ State = Any  # one tree of arrays; each part of an algorithm owns one field of i
 Memory = Any  # what acting remembers within an episode; () for every model-free agent
 Metrics = dict[str, Array]
 Key = jax.Array
+Report = Callable[[dict[str, Any]], None]  # hears the news of a training
 
 
 class Spec(NamedTuple):

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dualac.errors import DualacError
-from dualac.training.loop import Report
 from dualac.training.machine import usable_cores
+from dualac.types import Report
 
 
 class Work(NamedTuple):

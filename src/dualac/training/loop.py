@@ -8,7 +8,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,10 @@ from dualac.training.learner import Learner
 from dualac.training.lock import owned
 from dualac.training.member import Member
 from dualac.training.run import write_json
+from dualac.types import Report
 
 STARTED, FIRST_CHECKPOINT = "started", "first_checkpoint"  # events: where the second is the later one, a run without checkpoints has lost them
 TICK = 0.5  # seconds between signs of life
-
-Report = Callable[[dict[str, Any]], None]
 
 
 class Interrupted(DualacError):
