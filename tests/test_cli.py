@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from dualac import cli
+from dualac.cli import training
 
 HERE = Path(__file__).parent
 DUALAC = str(Path(sys.executable).with_name("dualac"))
@@ -84,7 +85,7 @@ def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 @pytest.fixture
 def prepared(here: Answer, monkeypatch: pytest.MonkeyPatch) -> Answer:
     """The same, up to where training would start."""
-    monkeypatch.setattr(cli, "carry_out", lambda packs, asked: 0)
+    monkeypatch.setattr(training, "carry_out", lambda packs, asked: 0)
     return here
 
 

@@ -1,92 +1,14 @@
-"""The only place that parses words."""
+"""`dualac train` and `dualac resume`."""
 
 import argparse
 import dataclasses
-import json
-import os
-import re
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
-
-from rich.console import Console
+from typing import Any
 
 from dualac import spelling
-from dualac.errors import DualacError, TryAgainError, UsageError, is_disk_trouble, nearest, quiet_end
-
-NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan)[\w.,+-]*$")
-
-
-class Pipe(Console):
-    """A terminal or a pipe; where the reader of a pipe goes away, that is an error like any other."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
-console = Pipe(highlight=False, markup=False)  # what users name may hold brackets
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse, with its complaints as one-line errors."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; {self.prog} --help shows what it takes")
-
-    def parse(self, words: list[str]) -> argparse.Namespace:
-        """All words or an error that suggests the option that was meant."""
-        self._negative_number_matcher = NEGATIVE  # argparse's own takes -1e-3 for an option
-        known, unknown = self.parse_known_args(words)
-        if unknown:
-            options = [option for action in self._actions for option in action.option_strings]
-            word = unknown[0].split("=")[0]
-            longer = [option for option in options if option.endswith("." + word.lstrip("-"))]  # --target-kl for --explorer.target-kl
-            meant = f"; did you mean {' or '.join(longer)}?" if longer else nearest(word, options)
-            raise UsageError(f"{self.prog} has no option {word!r}{meant}; {self.prog} --help shows them")
-        return known
-
-
-def main(words: list[str] | None = None) -> None:
-    """The `dualac` command. Every error is one line; its code is the exit code."""
-    sys.path.insert(0, os.getcwd())  # where a user's own `module:Id` stands
-    try:
-        code = run(sys.argv[1:] if words is None else words)
-        if sys.stdout:
-            sys.stdout.flush()
-    except DualacError as error:
-        print(f"dualac: {one_line(str(error))}", file=sys.stderr)
-        code = error.code
-    except KeyboardInterrupt:
-        code = 130
-    except BrokenPipeError:  # `dualac ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
-    except OSError as error:  # standard output on a full disk, a directory that vanished
-        print(f"dualac: {one_line(str(error))}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = TryAgainError.code if is_disk_trouble(error) else DualacError.code
-    sys.exit(code)
-
-
-def run(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "--help"):
-        print_help()
-        return 0
-    if words[0] == "--version":
-        from importlib.metadata import version
-
-        print(version("dualac"))
-        return 0
-    if words[0] not in COMMANDS:
-        raise UsageError(f"no command is called {words[0]!r}{nearest(words[0], list(COMMANDS))}; dualac --help lists them")
-    return COMMANDS[words[0]](words[1:])
-
-
-def print_help() -> None:
-    print("dualac: risk-aware actor-critics; one algorithm, many attitudes to risk\n")
-    for name, command in COMMANDS.items():
-        print(f"  dualac {name:<10} {(command.__doc__ or '').splitlines()[0]}")
-    print("\n  dualac COMMAND --help tells more; start with: dualac train dac dmc/cartpole-swingup --steps 20k --warmup 2k")
+from dualac.cli.words import Parser, console, one_line, options_of, parse_option
+from dualac.errors import DualacError, UsageError, quiet_end
 
 
 def train(words: list[str]) -> int:
@@ -141,102 +63,6 @@ def resume(words: list[str]) -> int:
     return carry_out(list(packs.values()), asked)
 
 
-def evaluate(words: list[str]) -> int:
-    """play a trained policy and score it: dualac evaluate RUN"""
-    from dualac.conclusion import as_json, random_rows, tell
-    from dualac.training.evaluate import Stage
-    from dualac.training.guarded import Guarded
-    from dualac.training.machine import usable_cores
-    from dualac.training.member import BASELINE, episode_seed
-    from dualac.training.policy import load_policy
-
-    parser = Parser(prog="dualac evaluate")
-    parser.add_argument("path", type=Path, metavar="RUN")
-    parser.add_argument("--episodes", type=int, default=10, help="how many (10)")
-    parser.add_argument("--seed", type=int, default=0, help="decides the episodes (0)")
-    parser.add_argument("--step", type=spelling.count, help="the checkpoint of this step (the newest)")
-    parser.add_argument("--json", action="store_true", help="one object, with a row an episode")
-    asked = parser.parse(words)
-    if not 1 <= asked.episodes <= 100_000 or asked.seed < 0:
-        raise UsageError(f"--episodes must be at least 1 and --seed at least 0, not {asked.episodes} and {asked.seed}")
-    policy = load_policy(asked.path, asked.step)
-    for sentence in policy.damaged:
-        warn(sentence)
-    stage = Stage(Guarded(policy.run.task, policy.run.protocol), usable_cores()[1:])
-    seeds = [episode_seed(asked.seed, BASELINE, episode) for episode in range(asked.episodes)]
-    rows = stage.evaluate(policy, seeds, lambda seed, error: warn(f"the episode of seed {seed} broke: {error}"))
-    random = random_rows(stage.env, seeds)
-    stage.close()
-    if asked.json:
-        print(json.dumps(as_json(policy, rows, random)))
-    else:
-        tell(policy, rows, random, console)
-    return 0
-
-
-def play(words: list[str]) -> int:
-    """film a trained policy: dualac play RUN --video out.mp4"""
-    from dualac.video import film
-
-    parser = Parser(prog="dualac play")
-    parser.add_argument("path", type=Path, metavar="RUN")
-    parser.add_argument("--video", type=Path, help="where the film goes (RUN/play.mp4)")
-    parser.add_argument("--seed", type=int, default=0, help="decides the episode (0)")
-    parser.add_argument("--step", type=spelling.count, help="the checkpoint of this step (the newest)")
-    asked = parser.parse(words)
-    out = asked.video or asked.path / "play.mp4"
-    score = film(asked.path, out, asked.seed, asked.step)
-    console.print(f"return {score:.1f}; {out}", soft_wrap=True)
-    return 0
-
-
-def show_list(words: list[str]) -> int:
-    """show what there is: dualac list algorithms [NAME [--diff OTHER]] | tasks"""
-    from dualac import envs
-    from dualac.api import find_algorithm
-    from dualac.catalogue import show_algorithm, show_algorithms, show_difference, show_tasks
-
-    parser = Parser(prog="dualac list")
-    parser.add_argument("what", choices=("algorithms", "tasks"))
-    parser.add_argument("name", nargs="?", help="one algorithm, fully spelt out")
-    parser.add_argument("--diff", metavar="OTHER", help="how NAME differs from this algorithm")
-    parser.add_argument("--verbose", action="store_true", help="tasks with their sizes, caps, scores and sets, and the protocol they are played by")
-    parser.add_argument("--protocol", metavar="NAME", help="the protocol that --verbose shows (paper)", default="paper")
-    asked = parser.parse(words)
-    if (asked.what == "tasks" and (asked.name or asked.diff)) or (asked.diff and not asked.name):
-        raise UsageError("a name and --diff belong to algorithms: dualac list algorithms dac --diff sac")
-    if asked.what == "tasks":
-        show_tasks(envs.find_protocol(asked.protocol) if asked.verbose else None)
-        print(envs.NOT_LISTED, file=sys.stderr)
-    elif asked.diff:
-        show_difference(console, (asked.name, asked.diff), (find_algorithm(asked.name), find_algorithm(asked.diff)))
-    elif asked.name:
-        show_algorithm(console, asked.name, find_algorithm(asked.name))
-    else:
-        show_algorithms(console)
-    return 0
-
-
-def doctor(words: list[str]) -> int:
-    """tell whether training works on this machine, and what is missing; --tasks: on every task of the paper; --task ID: on one, your own say"""
-    from dualac.doctor import examine, examine_task, examine_tasks
-
-    parser = Parser(prog="dualac doctor", allow_abbrev=False)
-    instead = parser.add_mutually_exclusive_group()
-    instead.add_argument("--tasks", action="store_true", help="load and step every task of the paper instead")
-    instead.add_argument("--task", metavar="ID", help="play this task, such as your own my_env:Reach-v0, and tell what is wrong with it")
-    parser.add_argument("--protocol.time-limit", dest="limit", metavar="N", type=int, help="play --task with this cap, as train would")
-    asked = parser.parse(words)
-    if asked.task is not None:
-        return examine_task(console, asked.task, asked.limit or 0)
-    if asked.limit is not None:
-        raise UsageError("--protocol.time-limit is the time limit of a --task: name one")
-    return examine_tasks(console) if asked.tasks else examine(console)
-
-
-COMMANDS = {"train": train, "resume": resume, "evaluate": evaluate, "play": play, "list": show_list, "doctor": doctor}
-
-
 def read_training(name: str, words: list[str]) -> tuple[Any, list[spelling.Option], argparse.Namespace]:
     """The run of an algorithm as it is by default, what of it can be set, and what was asked for."""
     from dualac import envs
@@ -287,25 +113,6 @@ def isolation(asked: argparse.Namespace) -> float | None:
     from dualac.training.guarded import PATIENCE
 
     return (given or PATIENCE) if asked.isolate_env else None
-
-
-def options_of(parser: Parser, thing: Any, title: str, left_out: tuple[str, ...], prefix: str = "") -> list[spelling.Option]:
-    """An option for each value of a tree, its help from the tree: `explorer.target_kl` becomes --explorer.target-kl."""
-    group = parser.add_argument_group(title)
-    found = [option for option in spelling.options(thing) if option.path.split(".")[0] not in left_out]
-    for option in found:
-        now = spelling.to_python(option.value).replace("%", "%%")
-        group.add_argument(
-            "--" + option.path.replace("_", "-"), dest=prefix + option.path, metavar="X", help=f"{option.help} (now {now})", default=None
-        )
-    return [option._replace(path=prefix + option.path) for option in found]
-
-
-def parse_option(option: spelling.Option, text: str) -> Any:
-    try:
-        return spelling.parse(option.hint, text)
-    except UsageError as error:
-        raise UsageError(f"--{option.path.removeprefix('algorithm.').replace('_', '-')} {text}: {error}") from None
 
 
 def parse_seeds(asked: argparse.Namespace) -> list[int]:
@@ -385,11 +192,3 @@ def work_of(pack: list[Path], threads: int | None) -> Any:
     started = pack[0] / "machine.json"
     before = read_json(started)["fingerprint"]["cores"] if started.exists() else 1
     return Work(pack, before if threads is None else threads)
-
-
-def warn(sentence: str) -> None:
-    print(f"dualac: warning: {one_line(sentence)}", file=sys.stderr)
-
-
-def one_line(text: str) -> str:
-    return " ".join(text.split())

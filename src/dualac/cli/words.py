@@ -1,0 +1,69 @@
+"""What every command needs: a parser whose complaints are one line, a console, options made from a tree of values."""
+
+import argparse
+import re
+import sys
+from typing import Any, NoReturn
+
+from rich.console import Console
+
+from dualac import spelling
+from dualac.errors import UsageError, nearest
+
+NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan)[\w.,+-]*$")
+
+
+class Pipe(Console):
+    """A terminal or a pipe; where the reader of a pipe goes away, that is an error like any other."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+console = Pipe(highlight=False, markup=False)  # what users name may hold brackets
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with its complaints as one-line errors."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; {self.prog} --help shows what it takes")
+
+    def parse(self, words: list[str]) -> argparse.Namespace:
+        """All words or an error that suggests the option that was meant."""
+        self._negative_number_matcher = NEGATIVE  # argparse's own takes -1e-3 for an option
+        known, unknown = self.parse_known_args(words)
+        if unknown:
+            options = [option for action in self._actions for option in action.option_strings]
+            word = unknown[0].split("=")[0]
+            longer = [option for option in options if option.endswith("." + word.lstrip("-"))]  # --target-kl for --explorer.target-kl
+            meant = f"; did you mean {' or '.join(longer)}?" if longer else nearest(word, options)
+            raise UsageError(f"{self.prog} has no option {word!r}{meant}; {self.prog} --help shows them")
+        return known
+
+
+def options_of(parser: Parser, thing: Any, title: str, left_out: tuple[str, ...], prefix: str = "") -> list[spelling.Option]:
+    """An option for each value of a tree, its help from the tree: `explorer.target_kl` becomes --explorer.target-kl."""
+    group = parser.add_argument_group(title)
+    found = [option for option in spelling.options(thing) if option.path.split(".")[0] not in left_out]
+    for option in found:
+        now = spelling.to_python(option.value).replace("%", "%%")
+        group.add_argument(
+            "--" + option.path.replace("_", "-"), dest=prefix + option.path, metavar="X", help=f"{option.help} (now {now})", default=None
+        )
+    return [option._replace(path=prefix + option.path) for option in found]
+
+
+def parse_option(option: spelling.Option, text: str) -> Any:
+    try:
+        return spelling.parse(option.hint, text)
+    except UsageError as error:
+        raise UsageError(f"--{option.path.removeprefix('algorithm.').replace('_', '-')} {text}: {error}") from None
+
+
+def warn(sentence: str) -> None:
+    print(f"dualac: warning: {one_line(sentence)}", file=sys.stderr)
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
