@@ -26,6 +26,7 @@ COLUMNS = (
     Column("eval", "eval/mean_reward", "{:.1f}"),
     Column("return", "rollout/ep_rew_mean", "{:.1f}"),
     Column("success", "eval/success_rate", "{:.0%}"),
+    Column("beta_p", "train/pessimism", "{:.2f}"),
     Column("KL", "train/kl", "{:.3f}"),
     Column("beta_o", "train/optimism", "{:.2f}"),
     Column("KL weight", "train/kl_weight", "{:.3f}"),

@@ -8,7 +8,10 @@ import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dualac.agents.actor_critic import Algorithm
 from dualac.agents.critics import Quantile, Scalar
+from dualac.agents.explorers import FromPolicy, Noise, UpperBoundShift
+from dualac.agents.policies import Soft
 from dualac.agents.risk import Fixed
 from dualac.errors import UsageError
 
@@ -65,6 +68,9 @@ def test_the_upper_bound_of_scalar_critics_is_their_certainty():
     zs = jnp.asarray([[[10.0]], [[12.0]]])
     assert Scalar().upper(zs, jnp.float32(1.0)).tolist() == [12.0]
     assert Scalar().upper(zs, jnp.float32(4.36)).tolist() == pytest.approx([15.36])
+    assert Scalar(ensemble_stat="var").upper(zs + zs, jnp.float32(4.36)).tolist() == pytest.approx([22 + 4.36 * 4])
+    with pytest.raises(UsageError, match="ensemble_stat"):
+        Scalar(ensemble_stat="variance")  # pyright: ignore[reportArgumentType]
 
 
 def test_a_pessimist_compares_critics_quantile_by_quantile():
@@ -93,3 +99,11 @@ def test_quantile_critics_learn_every_quantile_of_a_random_return():
 def test_senseless_quantile_critics_are_refused(wrong):
     with pytest.raises(UsageError):
         Quantile(**wrong)
+
+
+@pytest.mark.parametrize("critic", [Scalar(ensemble_stat="var"), Quantile(upper_bound="both")])
+@pytest.mark.parametrize("explorer", [FromPolicy(), Noise()])
+def test_what_only_an_optimist_sees_is_refused_where_nobody_looks(critic, explorer):
+    with pytest.raises(UsageError, match="looks at no upper bound"):
+        Algorithm(Fixed(-1.0), Soft(), explorer, critic)
+    Algorithm(Fixed(-1.0), Soft(), UpperBoundShift(), critic)

@@ -132,6 +132,18 @@ def test_the_deterministic_form_acts_without_noise_and_answers_for_its_shift_alo
     assert float(metrics["optimistic_actor_loss"]) == pytest.approx(-action.sum(axis=-1).mean() + weight, rel=1e-4)
 
 
+def test_an_optimist_may_be_paid_for_its_entropy_as_the_policy_is(states):
+    """By the density of what it does, not of what it would do before widening."""
+    plain, state = FORMS["perturbation"], states["perturbation"]
+    paid = dataclasses.replace(plain, optimistic_entropy=True)
+    same = np.full((*OBS.shape[:-1], tiny.SPEC.action_dim), 0.3, np.float32)
+    pessimist = TanhNormal(same, -same)
+    around = Surroundings(lambda _: pessimist, lambda _: pessimist.mode(), rising, FLOOR, lambda log_prob: -0.1 * log_prob)
+    of_paid, of_plain = (float(part.improve(state, around, OBS, KEY)[1]["optimistic_actor_loss"]) for part in (paid, plain))
+    log_prob = plain.distribution(state, around, OBS).sample(KEY)[1]
+    assert of_paid - of_plain == pytest.approx(0.1 * float(log_prob.mean()), rel=1e-4)
+
+
 @pytest.mark.parametrize("std", [0.02, 1.0])
 @pytest.mark.parametrize("kl", ["optimist-pessimist", "pessimist-optimist"])
 def test_without_head_gain_it_starts_as_the_pessimist_exactly(states, std, kl):
@@ -394,6 +406,7 @@ def test_negative_noise_is_refused():
         dict(hidden=(8, 0)),
         dict(form="deterministic", std_multiplier=1.5),
         dict(form="deterministic", controller="executed"),
+        dict(form="deterministic", optimistic_entropy=True),
         dict(form="stubborn"),
         dict(kl="none"),
         dict(largest_kl_weight=0.0),

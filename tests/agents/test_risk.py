@@ -62,6 +62,14 @@ def test_the_spread_is_a_deviation_not_a_variance():
     assert of((10, 16), -1) == 10
 
 
+def test_the_variance_of_the_paper_s_theorem_is_an_option():
+    zs = jnp.asarray([[[10.0]], [[16.0]]])
+    part = Fixed(-0.5, ensemble_stat="var")
+    assert part.objective((), zs).item() == part.backup((), zs, jax.random.key(0)).item() == 13 - 0.5 * 9
+    with pytest.raises(UsageError, match="ensemble_stat"):
+        Fixed(-0.5, ensemble_stat="variance")  # pyright: ignore[reportArgumentType]
+
+
 def test_three_critics_at_minus_one_may_fall_below_all_of_them():
     assert of((0, 0, 3), -1) == pytest.approx(1 - 2**0.5, abs=1e-6)
 

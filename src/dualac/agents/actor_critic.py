@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from dualac.agents.critics import Critic, CriticState
 from dualac.agents.distributions import TanhNormal
-from dualac.agents.explorers import Explorer, OptimisticActor, Surroundings
+from dualac.agents.explorers import Explorer, FromPolicy, Noise, OptimisticActor, Surroundings
 from dualac.agents.policies import Policy, Soft
 from dualac.agents.risk import Pessimism, spread
 from dualac.agents.trained import all_finite, norm
@@ -53,6 +53,13 @@ class Algorithm:
             raise UsageError("judged='explorer' needs an explorer that is a distribution of its own: an OptimisticActor, not a deterministic one")
         if self.judged == "explorer" and isinstance(self.policy, Soft) and self.policy.successor != "sample":
             raise UsageError("policy.successor says how the policy acts in the TD target, but there judged='explorer' has the explorer act")
+        seen_by_an_optimist = [
+            name for name in ("ensemble_stat", "upper_bound") if getattr(self.critic, name, None) != getattr(type(self.critic), name, None)
+        ]
+        if seen_by_an_optimist and isinstance(self.explorer, FromPolicy | Noise):
+            raise UsageError(
+                f"critic.{seen_by_an_optimist[0]} says what an optimist sees, and {type(self.explorer).__name__} looks at no upper bound"
+            )
         if self.explorer_restart_every < 0 or (self.explorer_restart_every and own is None):
             raise UsageError("explorer_restart_every must be 0 for an explorer that learns nothing, and never negative")
 
@@ -92,7 +99,11 @@ def surroundings(row: Algorithm, state: State) -> Surroundings:
         assert isinstance(row.policy, Soft)  # seen to by the explorer's check
         return row.policy.distribution(state.policy, obs)
 
-    return Surroundings(distribution, lambda obs: row.policy.exploit(state.policy, obs), upper, row.pessimism.floor())
+    def bonus(log_prob: Array) -> Array:
+        assert isinstance(row.policy, Soft)
+        return row.policy.bonus(state.policy, log_prob)
+
+    return Surroundings(distribution, lambda obs: row.policy.exploit(state.policy, obs), upper, row.pessimism.floor(), bonus)
 
 
 def optimist(row: Algorithm, state: State, obs: Array) -> TanhNormal:

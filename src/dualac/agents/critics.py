@@ -10,7 +10,7 @@ import optax
 from jaxtyping import Array, Float
 
 from dualac.agents.networks import Critics, apply, dormant, sensible
-from dualac.agents.risk import certainty, spread
+from dualac.agents.risk import Stat, certainty, spread
 from dualac.agents.trained import Params, Trained, descend, norm, polyak_average, trained
 from dualac.errors import UsageError
 from dualac.spelling import field_hints, fitted
@@ -91,9 +91,16 @@ class Ensemble:
 class Scalar(Ensemble):
     """Critics of one number, regressed on one target: loss = mean over the batch of sum_i (q_i - y)^2."""
 
+    ensemble_stat: Stat = "std"
+    """what an optimist's beta_o weighs: the critics' standard deviation, or their variance, as the paper's theorem has it"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        fitted(field_hints(type(self))["ensemble_stat"], self.ensemble_stat, "ensemble_stat")
+
     def upper(self, zs: Float[Array, "critics *batch atoms"], optimism: Float[Array, ""]) -> Float[Array, "*batch"]:
         """What an optimist sees: Q_mu + beta_o Q_sigma."""
-        return certainty(zs, optimism).mean(axis=-1)
+        return certainty(zs, optimism, self.ensemble_stat).mean(axis=-1)
 
     def _loss(self, zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch atoms"]) -> Float[Array, ""]:
         return ((zs - target[None]) ** 2).mean(axis=(1, 2)).sum()

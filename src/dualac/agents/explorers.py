@@ -28,6 +28,7 @@ class Surroundings(NamedTuple):
     exploit: Callable[[Array], Array]
     upper: Callable[[Array, Array, Array], Float[Array, "batch"]]  # (obs, action, optimism) -> upper bound of the value
     floor: float  # the pessimist's beta
+    bonus: Callable[[Array], Array] = jnp.zeros_like  # log-probability -> what the policy is paid for it
 
 
 def require_distribution(policy: Policy, why: str) -> None:
@@ -164,6 +165,8 @@ class OptimisticActor(Follower):
     """the KL weight counts for no more than this in the actor's loss; the authors' public code has 20"""
     barrier: bool = False
     """push optimism up where it comes within 0.001 of the pessimist's, as the authors' public code does"""
+    optimistic_entropy: bool = False
+    """pay it for entropy as the policy is paid, -alpha log pi_o; one line of the paper's derivation has it, its algorithm and every code do not"""
 
     def __post_init__(self) -> None:
         if not sensible(self.hidden) or not 0 < self.lr < math.inf or not 0 <= self.head_gain < math.inf:
@@ -176,8 +179,9 @@ class OptimisticActor(Follower):
             raise UsageError("target_kl is what optimism and KL weight hold the KL at: where both are held themselves, nothing does")
         if self.form == "independent" and self.head_gain != type(self).head_gain:
             raise UsageError("head_gain belongs to the perturbation's heads; an independent actor has none")
-        if self.form == "deterministic" and (self.std_multiplier != type(self).std_multiplier or self.controller == "executed"):
-            raise UsageError("a deterministic optimist has no deviation: std_multiplier and controller say nothing about it")
+        of_deviation = self.std_multiplier != type(self).std_multiplier or self.controller == "executed" or self.optimistic_entropy
+        if self.form == "deterministic" and of_deviation:
+            raise UsageError("a deterministic optimist has no deviation: std_multiplier, controller and optimistic_entropy say nothing about it")
         if self.largest_kl_weight is not None and not 0 < self.largest_kl_weight < math.inf:
             raise UsageError(f"largest_kl_weight must be positive, not {self.largest_kl_weight}")
 
@@ -195,7 +199,7 @@ class OptimisticActor(Follower):
         return OptimistState(trained(params, self.lr), self.optimism.init(floor), self.kl_weight.init())
 
     def act(self, state: OptimistState, around: Surroundings, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
-        return self._action(self.distribution(state, around, obs), key)
+        return self._action(self.distribution(state, around, obs), key)[0]
 
     def distribution(self, state: OptimistState, around: Surroundings, obs: Float[Array, "*batch obs"]) -> TanhNormal:
         """What it acts by."""
@@ -210,7 +214,10 @@ class OptimisticActor(Follower):
         def loss_of(params: Params) -> tuple[Array, Array]:
             own = self._own(params, pessimist, obs)
             executed = own.widened(self.std_multiplier)
-            loss = -around.upper(obs, self._action(executed, key), optimism).mean() + price * self._divergence(own, pessimist).mean()
+            action, log_prob = self._action(executed, key)
+            worth = around.upper(obs, action, optimism)
+            worth = worth + around.bonus(log_prob) if self.optimistic_entropy else worth
+            loss = -worth.mean() + price * self._divergence(own, pessimist).mean()
             return loss, self._divergence(own if self.controller == "own" else executed, pessimist)
 
         (loss, divergence), grads = jax.value_and_grad(loss_of, has_aux=True)(state.actor.params)
@@ -238,8 +245,9 @@ class OptimisticActor(Follower):
         seen = dormant(network, params, obs) if self.form == "independent" else dormant(network, params, obs, mean)
         return {"optimistic_actor_dormant": seen}
 
-    def _action(self, executed: TanhNormal, key: Key) -> Float[Array, "*batch action"]:
-        return executed.mode() if self.form == "deterministic" else executed.sample(key)[0]
+    def _action(self, executed: TanhNormal, key: Key) -> tuple[Float[Array, "*batch action"], Float[Array, "*batch"]]:
+        """What it does, and the logarithm of its density."""
+        return (executed.mode(), jnp.zeros(executed.mean.shape[:-1])) if self.form == "deterministic" else executed.sample(key)
 
     def _divergence(self, optimist: TanhNormal, pessimist: TanhNormal) -> Float[Array, "batch"]:
         return optimist.kl(pessimist) if self.kl == "optimist-pessimist" else pessimist.kl(optimist)

@@ -21,17 +21,26 @@ from dualac.errors import UsageError
 from dualac.spelling import field_hints, fitted
 from dualac.types import Key, Metrics
 
+Stat = Literal["std", "var"]  # what beta weighs: the critics' deviation, as in every algorithm, or their variance, as in the paper's theorem
+
+
+def variance(qs: Float[Array, "critics *rest"]) -> Float[Array, "*rest"]:
+    return jnp.mean((qs - qs.mean(axis=0, keepdims=True)) ** 2, axis=0)
+
 
 def spread(qs: Float[Array, "critics *rest"]) -> Float[Array, "*rest"]:
     """Population standard deviation over the critics, with gradient 0, not NaN, where they agree."""
-    variance = jnp.mean((qs - qs.mean(axis=0, keepdims=True)) ** 2, axis=0)
-    agree = variance <= 0.0
-    return jnp.where(agree, 0.0, jnp.sqrt(jnp.where(agree, 1.0, variance)))
+    squares = variance(qs)
+    agree = squares <= 0.0
+    return jnp.where(agree, 0.0, jnp.sqrt(jnp.where(agree, 1.0, squares)))
 
 
-def certainty(qs: Float[Array, "critics *rest"], beta: float | Float[Array, ""]) -> Float[Array, "*rest"]:
-    """Q^beta = Q_mu + beta Q_sigma: the value of an uncertain value to one who feels `beta` about its spread."""
-    return qs.mean(axis=0) + beta * spread(qs)
+def certainty(qs: Float[Array, "critics *rest"], beta: float | Float[Array, ""], stat: Stat = "std") -> Float[Array, "*rest"]:
+    """Q^beta = Q_mu + beta Q_sigma: the value of an uncertain value to one who feels `beta` about its spread.
+
+    Only the deviation scales with the reward. With the variance, which the paper's theorem has, the same beta is another attitude on another scale.
+    """
+    return qs.mean(axis=0) + beta * (spread(qs) if stat == "std" else variance(qs))
 
 
 def refuse_optimism(*betas: float) -> None:
@@ -86,19 +95,22 @@ class Fixed(Attitude):
     """another weight for the TD target only"""
     climbs: Literal["certainty", "first"] = "certainty"
     """what the actor climbs: the certainty of all critics, or the first critic alone, as TD3's does"""
+    ensemble_stat: Stat = "std"
+    """what beta weighs: the critics' standard deviation, or their variance, as the paper's theorem has it"""
 
     def __post_init__(self) -> None:
         refuse_optimism(self.beta, self.beta if self.backup_beta is None else self.backup_beta)
-        fitted(field_hints(type(self))["climbs"], self.climbs, "climbs")
+        for field, value in (("climbs", self.climbs), ("ensemble_stat", self.ensemble_stat)):
+            fitted(field_hints(type(self))[field], value, field)
 
     def floor(self) -> float:
         return self.beta
 
     def backup(self, state: tuple[()], zs: Float[Array, "critics batch atoms"], key: Key) -> Float[Array, "batch atoms"]:
-        return certainty(zs, self.beta if self.backup_beta is None else self.backup_beta)
+        return certainty(zs, self.beta if self.backup_beta is None else self.backup_beta, self.ensemble_stat)
 
     def objective(self, state: tuple[()], zs: Float[Array, "critics batch atoms"]) -> Float[Array, "batch atoms"]:
-        return zs[0] if self.climbs == "first" else certainty(zs, self.beta)
+        return zs[0] if self.climbs == "first" else certainty(zs, self.beta, self.ensemble_stat)
 
 
 @final
