@@ -166,9 +166,9 @@ def smoke() -> str | None:
     with tempfile.TemporaryDirectory() as folder:
         for name, stop in (("straight", 40), ("resumed", 20), ("resumed", 40)):
             path = prepare(replace(run, steps=stop), Path(folder) / name)
-            errors = launch([Work([path])], lambda message: None, Flags())
-            if errors:
-                return f"fails: {errors[0]}"
+            failures = launch([Work([path])], lambda message: None, Flags())
+            if failures:
+                return f"fails: {failures[0].error}"
             if stop == run.steps:
                 ends.append((path / "checkpoints" / str(stop) / "state.safetensors").read_bytes())
     return None if ends[0] == ends[1] else "is not exact here: a stopped and resumed run ends with other bits than a straight one"

@@ -173,8 +173,8 @@ def carry_out(packs: list[list[Path]], asked: argparse.Namespace) -> int:
         console.print("already done; dualac train with a larger --steps goes on from there")
     threads = getattr(asked, "threads", None)
     with Display(console, quiet=asked.quiet) as display:
-        errors = launch([work_of(pack, threads) for pack in left], display, Flags(asked.allow_inexact, asked.tensorboard, isolated))
-    errors += refused.values()
+        failures = launch([work_of(pack, threads) for pack in left], display, Flags(asked.allow_inexact, asked.tensorboard, isolated))
+    errors = [failure.error for failure in failures] + list(refused.values())
     for error in errors:
         print(f"dualac: {one_line(str(error))}", file=sys.stderr)
     if not errors:

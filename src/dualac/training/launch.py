@@ -1,5 +1,8 @@
-"""Many seeds on one machine: a process each, pinned to cores of its own. Started and watched here, by a parent that never touches JAX's devices."""
+"""Many runs on one machine: processes pinned to cores of their own, which take one run after another. Started and watched here, by a parent that
+never touches JAX's devices.
+"""
 
+import contextlib
 import json
 import os
 import queue
@@ -7,11 +10,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dualac.errors import DualacError
+from dualac.errors import DualacError, LockedError, TryAgainError
 from dualac.training.machine import usable_cores
+from dualac.training.worker import FINISHED, TRAIN
 from dualac.types import Report
 
 
@@ -20,6 +25,8 @@ class Work(NamedTuple):
 
     paths: list[Path]
     threads: int = 1
+    memory: int = 0
+    """bytes it will take, as far as is known"""
 
 
 class Flags(NamedTuple):
@@ -29,74 +36,139 @@ class Flags(NamedTuple):
     """seconds that an environment in a process of its own has for an answer"""
 
 
-class _Child(NamedTuple):
+class Effort(NamedTuple):
+    """How much is done for works that fail, and with what."""
+
+    attempts: int = 1
+    """how often a work is begun whose process dies or finds its run locked; what the run itself calls an error is not tried again"""
+    pause: float = 1.0
+    """seconds before the second attempt, twice that before the third"""
+    workers: int | None = None
+    """processes at a time, where not as many as there are cores for"""
+    memory: int | None = None
+    """bytes that the works of one moment may take together; one alone may always run"""
+    entry: str = TRAIN
+
+
+class Failure(NamedTuple):
     work: Work
-    process: subprocess.Popen[str]
+    error: DualacError
+    final: bool = True
+    """whether it would happen again"""
 
 
-def launch(works: list[Work], report: Report, flags: Flags) -> list[DualacError]:
-    """Run all to their end, as many at a time as there are cores for; the errors of those that did not get there.
+class _Turn(NamedTuple):
+    """A work that waits for a process."""
+
+    work: Work
+    attempt: int = 1
+    after: float = 0.0  # on the monotonic clock
+
+
+class _Child:
+    def __init__(self, process: "subprocess.Popen[str]", threads: int) -> None:
+        self.process, self.threads = process, threads
+        self.turn: _Turn | None = None  # what it is at
+        self.explained: DualacError | None = None  # why it ends, in its own words
+
+
+def launch(works: list[Work], report: Report, flags: Flags, effort: Effort | None = None) -> list[Failure]:
+    """Run all to their end, in this order, as many at a time as there is room for; those that did not get there.
 
     SIGINT and SIGTERM are passed on to the children, which checkpoint and stop; those still waiting are not started.
     """
-    return _Launcher(report, flags).run(works)
+    return _Launcher(report, flags, effort or Effort()).run(works)
 
 
 class _Launcher:
-    def __init__(self, report: Report, flags: Flags) -> None:
-        self._report, self._flags = report, flags
+    def __init__(self, report: Report, flags: Flags, effort: Effort) -> None:
+        self._report, self._flags, self._effort = report, flags, effort
         self._heard: queue.Queue[tuple[_Child, dict[str, Any] | None]] = queue.Queue()
-        self._running: list[_Child] = []
+        self._children: list[_Child] = []
+        self._waiting: list[_Turn] = []
+        self._failures: list[Failure] = []
         self._asked: list[int] = []
-        self._explained: list[_Child] = []  # those that said themselves why they ended
 
-    def run(self, works: list[Work]) -> list[DualacError]:
+    def run(self, works: list[Work]) -> list[Failure]:
         before = {number: signal.signal(number, self._pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
-        waiting, errors = list(works), []
+        self._waiting = [_Turn(work) for work in works]
         try:
-            while self._running or (waiting and not self._asked):
-                while waiting and not self._asked and self._has_room(waiting[0]):
-                    self._start(waiting.pop(0))
+            while self._children or (self._waiting and not self._asked):
+                self._begin_what_can()
                 try:
                     child, message = self._heard.get(timeout=0.2)  # short: a signal is handled between two waits
                 except queue.Empty:
                     continue
                 if message is None:
-                    self._running.remove(child)
-                    errors += self._last_words(child)
+                    self._children.remove(child)
+                    self._bury(child)
                 elif message["kind"] == "error":
-                    self._explained.append(child)
-                    errors.append(_error(message["text"], message["code"]))
+                    child.explained = _error(message["text"], message["code"])
+                elif message["kind"] == FINISHED:
+                    child.turn = None
+                    self._employ(child)
                 else:
                     self._report(message)
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-        if waiting:
-            paths = " ".join(str(path) for work in waiting for path in work.paths)
-            errors.append(_error(f"not started: {paths}; the same command, or dualac resume, starts them", 128 + self._asked[0]))
-        return errors
+        if self._waiting:
+            paths = [path for turn in self._waiting for path in turn.work.paths]
+            told = f"not started: {' '.join(map(str, paths))}; the same command, or dualac resume, starts them"
+            self._failures.append(Failure(Work(paths), _error(told, 128 + self._asked[0]), final=False))
+        return self._failures
 
-    def _has_room(self, work: Work) -> bool:
-        busy = sum(child.work.threads for child in self._running)
-        return not self._running or busy + work.threads <= len(usable_cores())
+    def _begin_what_can(self) -> None:
+        while not self._asked:
+            turn = self._next(None)
+            if turn is None:
+                return
+            child = self._start(turn.work)
+            self._children.append(child)
+            self._employ(child)
 
-    def _start(self, work: Work) -> None:
-        words = [sys.executable, "-m", "dualac.training.worker", "--threads", str(work.threads)]
+    def _next(self, idle: _Child | None) -> _Turn | None:
+        """The first that waits and fits beside what runs: for this process that has nothing to do, or else for a new one."""
+        others = [child for child in self._children if child is not idle]
+        most = len(usable_cores())
+        for turn in self._waiting:
+            busy = sum(child.threads for child in others)
+            taken = sum(child.turn.work.memory for child in others if child.turn)
+            cores = busy + turn.work.threads <= most and len(others) < (self._effort.workers or most)
+            memory = self._effort.memory is None or taken + turn.work.memory <= self._effort.memory
+            if turn.after <= time.monotonic() and (not others or (cores and memory)) and (idle is None or idle.threads == turn.work.threads):
+                return turn
+        return None
+
+    def _employ(self, child: _Child) -> None:
+        """Give it the next work; without one it is done."""
+        assert child.process.stdin is not None
+        turn = None if self._asked else self._next(child)
+        with contextlib.suppress(BrokenPipeError):  # it died meanwhile, and is buried when its last words are heard
+            if turn is None:
+                child.process.stdin.close()
+                return
+            self._waiting.remove(turn)
+            child.turn = turn
+            child.process.stdin.write(json.dumps([str(path) for path in turn.work.paths]) + "\n")
+            child.process.stdin.flush()
+
+    def _start(self, work: Work) -> _Child:
+        words = [sys.executable, "-m", "dualac.training.worker", "--threads", str(work.threads), "--entry", self._effort.entry]
         words += ["--allow-inexact"] * self._flags.allow_inexact + ["--tensorboard"] * self._flags.tensorboard
         words += [] if self._flags.isolated is None else ["--isolate-env", str(self._flags.isolated)]
         with (work.paths[0] / "worker.log").open("a") as log:
             process = subprocess.Popen(
-                [*words, *map(str, work.paths)],
+                words,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 text=True,
                 start_new_session=True,  # a Ctrl-C at the terminal reaches only the parent, which passes it on once
             )
-        child = _Child(work, process)
-        self._running.append(child)
+        child = _Child(process, work.threads)
         threading.Thread(target=self._listen, args=(child,), daemon=True).start()
+        return child
 
     def _listen(self, child: _Child) -> None:
         assert child.process.stdout is not None
@@ -106,18 +178,33 @@ class _Launcher:
         child.process.wait()
         self._heard.put((child, None))
 
-    def _last_words(self, child: _Child) -> list[DualacError]:
+    def _bury(self, child: _Child) -> None:
+        """What its end means for the work it was at: nothing, another attempt, or a failure."""
+        with contextlib.suppress(BrokenPipeError):
+            child.process.stdin.close()  # pyright: ignore[reportOptionalMemberAccess]
+        turn = child.turn
+        if turn is None:
+            return
+        error = child.explained or self._last_words(child, turn.work)
+        by_chance = child.explained is None or error.code in (LockedError.code, DualacError.code)  # what a run calls an error it would call one again
+        if by_chance and not self._asked and turn.attempt < self._effort.attempts:
+            self._report({"kind": "retried", "path": str(turn.work.paths[0]), "attempt": turn.attempt, "text": str(error)})
+            wait = self._effort.pause * 2 ** (turn.attempt - 1)
+            self._waiting.append(_Turn(turn.work, turn.attempt + 1, time.monotonic() + wait))
+            return
+        stopped = child.explained is not None and error.code > 128
+        self._failures.append(Failure(turn.work, error, final=not (stopped or self._asked or error.code in (LockedError.code, TryAgainError.code))))
+
+    def _last_words(self, child: _Child, work: Work) -> DualacError:
         """For a child that died without a word: killed, or crashed below Python."""
         code = child.process.returncode
-        if code == 0 or child in self._explained:
-            return []
-        cause = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code} (see {child.work.paths[0] / 'worker.log'})"
-        paths = " ".join(str(path) for path in child.work.paths)
-        return [_error(f"the process of {paths} {cause}; dualac resume {paths} continues from its last checkpoint", 128 - code if code < 0 else code)]
+        cause = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code} (see {work.paths[0] / 'worker.log'})"
+        paths = " ".join(str(path) for path in work.paths)
+        return _error(f"the process of {paths} {cause}; dualac resume {paths} continues from its last checkpoint", 128 - code if code < 0 else code)
 
     def _pass_on(self, number: int, frame: object) -> None:
         self._asked.append(number)
-        for child in self._running:
+        for child in self._children:
             if child.process.poll() is None:
                 os.kill(child.process.pid, number)
 

@@ -1,4 +1,4 @@
-"""One process a run."""
+"""One process a run, and no word from one that was given up."""
 
 import contextlib
 import fcntl
@@ -7,6 +7,7 @@ import os
 import platform
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from dualac.errors import LockedError
 
@@ -24,3 +25,34 @@ def owned(path: Path) -> Iterator[None]:
         file.write(json.dumps({"pid": os.getpid(), "host": platform.node()}))
         file.flush()
         yield
+
+
+class Attempt(NamedTuple):
+    """One start of a run, by its number. Where a lock does not reach, on a file system of several machines, the number does:
+    a process that was stopped, given up and wakes later finds a larger one and writes nothing over its successor's files.
+    """
+
+    path: Path
+    number: int
+
+    @classmethod
+    def begin(cls, path: Path) -> "Attempt":
+        """The next attempt; every earlier one is over."""
+        attempt = cls(path, _last(path) + 1)
+        partial = path / f".attempt-{os.getpid()}"
+        partial.write_text(str(attempt.number))
+        partial.replace(path / "attempt")
+        return attempt
+
+    def require(self) -> None:
+        """Refuse to write once a later attempt has begun."""
+        last = _last(self.path)
+        if last != self.number:
+            raise LockedError(f"{self.path} was taken over: this is attempt {self.number} of it, and attempt {last} has begun")
+
+
+def _last(path: Path) -> int:
+    try:
+        return int((path / "attempt").read_text() or 0)
+    except (FileNotFoundError, ValueError):
+        return 0

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ REWOUND = ("eval.jsonl", "train.jsonl")  # a resumed run writes these rows again
 class Log:
     """The three files of a run. A checkpoint remembers how long the first two were, so that a resumed run has each row exactly once."""
 
-    def __init__(self, path: Path, *, tensorboard: bool = False) -> None:
+    def __init__(self, path: Path, permit: Callable[[], None], *, tensorboard: bool = False) -> None:
+        """`permit` is asked before each row, and raises where this process may no longer write."""
         self.path = path
+        self._permit = permit
         self._files = {name: (path / name).open("a") for name in (*REWOUND, "events.jsonl")}
         self._tensorboard = tensorboard
         self._writer: Any = None
@@ -62,6 +65,7 @@ class Log:
             self._writer.close()
 
     def _append(self, name: str, row: dict[str, Any]) -> None:
+        self._permit()
         self._files[name].write(json.dumps(_plain(row), allow_nan=False) + "\n")
         self._files[name].flush()
 

@@ -22,7 +22,7 @@ from dualac.training.evaluate import Judge, summary
 from dualac.training.learner import Learner
 from dualac.training.lock import owned
 from dualac.training.member import Member
-from dualac.training.run import write_json
+from dualac.training.run import commit, write_json
 from dualac.types import Report
 
 STARTED, FIRST_CHECKPOINT = "started", "first_checkpoint"  # events: where the second is the later one, a run without checkpoints has lost them
@@ -188,7 +188,8 @@ class Session:
 
     def done(self) -> None:
         for member in self.members:
-            write_json(member.path / "DONE", {"step": self.step, "identity": member.run.identity()})
+            member.attempt.require()
+            commit(member.path, self.step, member.run.identity())
         self._event("done")
         self.tell("done")
 

@@ -11,6 +11,7 @@ from dualac.spelling import difference
 from dualac.training.checkpoint import Arrays, Checkpoints, Facts, Snapshot
 from dualac.training.evaluate import Stage
 from dualac.training.guarded import Guarded
+from dualac.training.lock import Attempt
 from dualac.training.log import Log
 from dualac.training.machine import require_memory
 from dualac.training.replay import Replay, replay_bytes
@@ -38,6 +39,7 @@ class Member:
     def __init__(self, path: Path, *, together: int = 1, tensorboard: bool = False, isolated: float | None = None) -> None:
         """`together`: how many seeds have their replay in this process. `isolated`: see `envs.make`."""
         self.path = path
+        self.attempt = Attempt.begin(path)
         self.run: Run = load(path)
         self.env = Guarded(self.run.task, self.run.protocol, isolated=isolated)
         self.eval_env = Guarded(self.run.task, self.run.protocol, isolated=isolated)
@@ -53,7 +55,7 @@ class Member:
         require_memory(together * replay_bytes(capacity, self.spec), f"{replays} of {capacity} transitions")
         self._capacity = capacity
         self.start_over()
-        self.log = Log(path, tensorboard=tensorboard)
+        self.log = Log(path, self.attempt.require, tensorboard=tensorboard)
         self.recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
         self.episodes = 0
         self.bad_steps: list[int] = []
@@ -177,6 +179,7 @@ class Member:
             "succeeded": self.succeeded, "recent": list(self.recent), "bad_steps": self.bad_steps, "bad_total": self.bad_total,
             "bad_evaluations": self.bad_evaluations, "seconds": seconds,
         }  # fmt: skip
+        self.attempt.require()
         self.checkpoints.save(Snapshot(step, arrays, facts), self.replay)
 
     def restore(self, snapshot: Snapshot) -> str | None:

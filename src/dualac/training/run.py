@@ -15,6 +15,7 @@ from dualac.errors import DataError, DualacError, RunFailedError, UsageError
 from dualac.spelling import difference, field_hints, fitted, from_json, to_json
 from dualac.training.lock import owned
 
+DONE = "DONE"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,63}")  # it becomes a directory
 
 # What may change between two starts of one run: how far it goes, and how often it writes. None of them touches a number that was or will be computed.
@@ -183,10 +184,27 @@ def write_json(path: Path, data: Any) -> None:
     partial.replace(path)
 
 
-def is_done(path: Path) -> bool:
+def commit(path: Path, step: int, identity: str) -> None:
+    """Say that a run has reached its last step, once: DONE, with the SHA-256 of its evaluations.
+
+    Done twice to the same bytes it is done. To other bytes, one of the two is wrong: same spec, same machine, other numbers.
+    """
+    done = path / DONE
+    told = {"step": step, "identity": identity, "evaluations": hashlib.sha256((path / "eval.jsonl").read_bytes()).hexdigest()}
+    partial = path / f".{DONE}-{os.getpid()}"
+    write_json(partial, told)
+    try:
+        os.link(partial, done)  # unlike a rename it does not replace what is there
+    except FileExistsError:
+        if read_json(done) != told:
+            raise DataError(f"{path} was finished twice with different results: {done} and {partial}; something in it is not deterministic") from None
+    partial.unlink()
+
+
+def is_done(path: Path, run: Run | None = None) -> bool:
     """Whether a run has reached its last step; one that was extended since has not."""
-    done = path / "DONE"
-    return done.exists() and read_json(done)["step"] >= load(path).steps
+    done = path / DONE
+    return done.exists() and read_json(done)["step"] >= (run or load(path)).steps
 
 
 def require_resumable(path: Path) -> None:

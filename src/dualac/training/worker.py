@@ -1,14 +1,17 @@
-"""One process, pinned to its cores, that takes one run or one pack of seeds to its end. It speaks JSON lines to whoever started it.
+"""One process, pinned to its cores, that takes runs, or packs of seeds, to their end. It speaks JSON lines to whoever started it.
 
-python -m dualac.training.worker --threads 1 RUN_DIRECTORY...
+python -m dualac.training.worker --threads 1 RUN_DIRECTORY...     one run, or one pack
+python -m dualac.training.worker --threads 1                      one after another: a JSON list of directories on each line of the standard input
 """
 
 import argparse
 import contextlib
+import importlib
 import json
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +19,15 @@ from dualac.errors import DualacError
 from dualac.parent import die_with_parent
 from dualac.training import machine
 
+TRAIN = "dualac.training.loop:train"
+FINISHED = "finished"
+
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("paths", nargs="+", type=Path)
+    parser.add_argument("paths", nargs="*", type=Path)
     parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--entry", default=TRAIN, help="what is done with the directories")
     parser.add_argument("--allow-inexact", action="store_true")
     parser.add_argument("--tensorboard", action="store_true")
     parser.add_argument("--isolate-env", type=float, metavar="SECONDS")
@@ -34,18 +41,32 @@ def main() -> int:
 
     die_with_parent(signal.SIGTERM)  # which checkpoints
     sys.path.insert(0, os.getcwd())  # a user's own `module:Id` stands in the directory the command was typed in
+    paths: list[Path] = words.paths
     try:
         machine.pin(words.threads)
-        from dualac.training.loop import train  # JAX counts its cores when it is imported: after pinning
-
-        train(words.paths, say, allow_inexact=words.allow_inexact, tensorboard=words.tensorboard, isolated=words.isolate_env)
+        module, _, name = words.entry.partition(":")
+        entry = getattr(importlib.import_module(module), name)  # JAX counts its cores when it is imported: after pinning
+        for paths in [words.paths] if words.paths else told():
+            entry(paths, say, allow_inexact=words.allow_inexact, tensorboard=words.tensorboard, isolated=words.isolate_env)
+            say({"kind": FINISHED})
     except DualacError as error:
         say({"kind": "error", "text": str(error), "code": error.code})
         return error.code
     except Exception as error:
-        say({"kind": "error", "text": f"{type(error).__name__}: {error}; see {words.paths[0] / 'worker.log'}", "code": DualacError.code})
+        log = paths[0] / "worker.log" if paths else "its output"
+        say({"kind": "error", "text": f"{type(error).__name__}: {error}; see {log}", "code": DualacError.code})
         raise
     return 0
+
+
+def told() -> Iterator[list[Path]]:
+    """The directories of each line, what is printed meanwhile going to a log beside them."""
+    for line in sys.stdin:
+        paths = [Path(word) for word in json.loads(line)]
+        with (paths[0] / "worker.log").open("a") as log:
+            os.dup2(log.fileno(), 2)
+            os.dup2(log.fileno(), 1)
+        yield paths
 
 
 if __name__ == "__main__":
