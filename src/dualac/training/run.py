@@ -1,6 +1,7 @@
 """What a run is: everything that decides its numbers, in one frozen value, and the directory that holds it."""
 
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -12,7 +13,7 @@ from typing import Any, final
 from dualac.agents.actor_critic import Algorithm
 from dualac.envs import Protocol
 from dualac.errors import DataError, DualacError, RunFailedError, UsageError
-from dualac.spelling import difference, field_hints, fitted, from_json, to_json
+from dualac.spelling import PART, difference, field_hints, fitted, from_json, to_json
 from dualac.training.lock import owned
 
 DONE = "DONE"
@@ -94,12 +95,19 @@ class Run:
 
     def identity(self) -> str:
         """SHA-256 of everything that decides the numbers. Defaults are left out: a version that adds a field leaves the older runs what they were."""
-        spec = {key: value for key, value in to_json(self, defaults=False).items() if key not in FREE}
+        told = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in FREE and getattr(self, f.name) != f.default}
+        spec = {PART: type(self).__name__, **{name: _spelt(value) for name, value in told.items()}}
         return hashlib.sha256(json.dumps(spec, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     def directory(self, out: Path) -> Path:
         task = self.task.replace("/", "-").replace(":", "-")
         return out / self.name / task / f"rr{self.replay_ratio}" / f"seed{self.seed}"
+
+
+@functools.lru_cache(maxsize=4096, typed=True)  # True is not 1 in JSON
+def _spelt(value: Any) -> Any:
+    """A field as JSON; remembered, since the runs of an experiment share their rows."""
+    return to_json(value, defaults=False)
 
 
 def prepare(run: Run, out: Path) -> Path:

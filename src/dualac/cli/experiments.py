@@ -1,0 +1,139 @@
+"""Many runs: `dualac sweep`, `dualac status`."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from dualac import spelling
+from dualac.cli.words import Parser, console, one_line
+from dualac.errors import UsageError
+
+SET_ASIDE = 3  # the exit code of a sweep that went to its end with runs that fail every time
+MOST_REASONS = 10
+
+
+def sweep(words: list[str]) -> int:
+    """run an experiment: dualac sweep benchmark --scale small; dualac sweep --algorithms dac,sac --tasks dmc/cheetah-run --seeds 2 --steps 50k"""
+    from dualac.experiments.plan import expand
+
+    asked = _parser().parse(words)
+    experiment = _experiment(asked)
+    out = asked.out or Path("runs") / experiment.name
+    if asked.address is not None and asked.executor != "ray":
+        raise UsageError("--address is that of a Ray cluster: add --executor ray")
+    if asked.workers is not None and (asked.workers < 1 or asked.executor == "ray"):
+        raise UsageError("--workers is how many processes run at a time on this machine, at least 1; a Ray cluster decides for itself")
+    return _show_plan(experiment, expand(experiment), out, asked) if asked.plan else _carry_out(experiment, out, asked)
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="dualac sweep", allow_abbrev=False)
+    parser.add_argument("name", nargs="?", help="an experiment of `dualac list experiments`, or a file with one: mine.py")
+    parser.add_argument("--plan", action="store_true", help="only tell what would be done, and what it would take")
+    parser.add_argument("--scale", metavar="small", help="the version of the experiment for one small machine")
+    parser.add_argument("--algorithms", metavar="A,B", help="only these agents; without an experiment: these")
+    parser.add_argument("--tasks", metavar="T,U", help="these tasks or sets of tasks instead")
+    parser.add_argument("--seeds", metavar="N", help="seeds 0 to N-1 instead; also 3-5 and 0,2,7")
+    parser.add_argument("--steps", metavar="N", help="environment steps of each run instead; more than before continues them")
+    parser.add_argument("--replay-ratio", metavar="R,S", help="these replay ratios instead")
+    parser.add_argument("--out", metavar="DIR", type=Path, help="where the runs go (runs/NAME)")
+    parser.add_argument("--executor", choices=("local", "ray"), default="local", help="processes of this machine (local), or a Ray cluster")
+    parser.add_argument("--address", metavar="HOST:PORT", help="of the Ray cluster; without it one is started on this machine alone")
+    parser.add_argument("--workers", metavar="N", type=int, help="processes at a time, each on a core of its own (as many as there are cores)")
+    parser.add_argument("--retry-failed", action="store_true", help="begin anew with runs that were set aside")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    return parser
+
+
+def _experiment(asked: argparse.Namespace) -> Any:
+    """The experiment that is named, as it is asked for; or one made of the command line alone."""
+    from dualac.experiments.plan import Experiment, Grid, Scale, at_scale, find_experiment, scaled
+
+    listed = {name: tuple(_listed(getattr(asked, name), f"--{name}")) for name in ("algorithms", "tasks")}
+    ratios = tuple(spelling.count(word) for word in _listed(asked.replay_ratio, "--replay-ratio"))
+    seeds = None if asked.seeds is None else tuple(spelling.seeds(asked.seeds))
+    steps = None if asked.steps is None else spelling.count(asked.steps)
+    if asked.name is None:
+        if not (listed["algorithms"] and listed["tasks"]):
+            raise UsageError("sweep what? dualac sweep benchmark --scale small, or --algorithms dac,sac --tasks dmc/cheetah-run --seeds 2")
+        grid = Grid(listed["algorithms"], listed["tasks"], seeds or 1, steps or 1_000_000, ratios or (2,))
+        return Experiment("sweep", "what was asked for", (grid,))
+    experiment = at_scale(find_experiment(asked.name), asked.scale)
+    return scaled(experiment, Scale(listed["tasks"], listed["algorithms"], seeds, steps, ratios))
+
+
+def _listed(text: str | None, option: str) -> list[str]:
+    if text is None:
+        return []
+    words = [word.strip() for word in text.split(",")]
+    if not all(words) or len(set(words)) != len(words):
+        raise UsageError(f"{option} takes names with commas between them, each once: {text!r} is not that")
+    return words
+
+
+def _show_plan(experiment: Any, runs: list[Any], out: Path, asked: argparse.Namespace) -> int:
+    from dualac.experiments.cost import calibrated, estimate
+    from dualac.experiments.survey import counted, survey
+    from dualac.experiments.sweep import order
+    from dualac.training.machine import usable_cores
+
+    units = survey(runs, out)
+    have = counted(units)
+    left = order(units, retry_failed=asked.retry_failed)
+    console.print(f"{experiment.name}: {experiment.about}{_scale_note(asked)}", soft_wrap=True)
+    console.print(
+        f"runs       {len(units)} in {out}: {have['done']} done, {have['begun']} begun, {have['missing']} to begin, {have['failed']} set aside"
+    )
+    if left:
+        needs = estimate([unit for unit in units if unit in left], calibrated)
+        cores = min(len(usable_cores()), asked.workers or len(usable_cores()))
+        console.print(f"time       about {needs.core_hours:.1f} core-hours, {needs.core_hours / cores:.1f} hours on {cores} cores of this machine")
+        console.print(f"memory     {needs.memory / 1e9:.2f} GB for the largest run")
+        console.print(f"disk       about {needs.disk / 1e9:.1f} GB")
+        for unit in left[:3]:
+            run = unit.run
+            console.print(f"first      {run.name} on {run.task}, replay ratio {run.replay_ratio}, seed {run.seed}, {run.steps} steps", soft_wrap=True)
+    return 0
+
+
+def _scale_note(asked: argparse.Namespace) -> str:
+    return f" (scale {asked.scale}: fewer tasks, seeds and steps than the paper's)" if asked.scale else ""
+
+
+def _carry_out(experiment: Any, out: Path, asked: argparse.Namespace) -> int:
+    from dualac.experiments.plan import expand
+    from dualac.experiments.survey import counted, survey
+    from dualac.experiments.sweep import Orders
+    from dualac.experiments.sweep import sweep as carry_out
+    from dualac.experiments.watch import Watch
+    from dualac.training.launch import launch
+
+    if asked.executor == "ray":
+        from dualac.experiments.cluster import on_ray
+
+        executor = on_ray(asked.address)
+    else:
+        executor = launch
+    units = survey(expand(experiment), out)
+    have = counted(units)
+    console.print(f"{experiment.name}: {len(units)} runs in {out}, {have['done']} done{_scale_note(asked)}", soft_wrap=True)
+    with Watch(console, units, quiet=asked.quiet) as watch:
+        outcome = carry_out(experiment, Orders(out, executor, asked.workers, asked.retry_failed), watch)
+    have = counted(outcome.units)
+    failed = [unit for unit in outcome.units if unit.state == "failed"]
+    for unit in failed[:MOST_REASONS]:
+        print(f"dualac: set aside: {unit.path}: {one_line(unit.reason)}", file=sys.stderr)
+    others = [failure.error for failure in outcome.failures if not failure.final]
+    for error in others[:MOST_REASONS]:
+        print(f"dualac: {one_line(str(error))[:1000]}", file=sys.stderr)
+    console.print(
+        f"{have['done']} of {len(outcome.units)} done" + (f", {len(failed)} set aside" if failed else "") + _next(have, out), soft_wrap=True
+    )
+    return max([error.code for error in others] + [SET_ASIDE if failed else 0])
+
+
+def _next(have: Any, out: Path) -> str:
+    if have["begun"] or have["missing"]:
+        return "; the same command goes on"
+    return f"; dualac collect {out} makes one table of them, dualac report {out} a page"

@@ -1,0 +1,134 @@
+"""The same works on a Ray cluster. Ray starts processes and starts them again when they or their machine are lost; nothing of truth is kept in it.
+
+A task of Ray is one work: our own worker, as a process beside Ray's, so that it is pinned and imports JAX as it does everywhere. It needs the run's
+directory under the same path on every machine, and goes on from its last checkpoint wherever it is begun again.
+"""
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dualac.errors import DualacError, LockedError, TryAgainError, UsageError
+from dualac.training.launch import Effort, Failure, Flags, Work
+from dualac.types import Report
+
+LOOK_EVERY = 2.0  # seconds between two looks at the directories of the runs that are under way
+CONNECT = 30  # seconds for a cluster to answer
+
+
+class Died(Exception):
+    """A worker's process died, or found its run locked by one that is dying: another attempt may go better. Ray counts them."""
+
+
+def on_ray(address: str | None) -> Callable[[list[Work], Report, Flags, Effort], list[Failure]]:
+    """An executor on the cluster at this address, or on one of this machine alone, bound to the loopback."""
+
+    def execute(works: list[Work], report: Report, flags: Flags, effort: Effort) -> list[Failure]:
+        ray = _ray()
+        _connect(ray, address)
+        try:
+            return _Watch(ray, works, report).until_done(flags, effort)
+        finally:
+            ray.shutdown()
+
+    return execute
+
+
+def _ray() -> Any:
+    if importlib.util.find_spec("ray") is None:
+        raise UsageError("--executor ray needs Ray: pip install 'dualac[ray]'; --executor local needs nothing")
+    import ray
+
+    return ray
+
+
+def _connect(ray: Any, address: str | None) -> None:
+    quiet = {"log_to_driver": False, "logging_level": "error", "configure_logging": True}
+    try:
+        if address is None:
+            os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+            ray.init(include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+        else:
+            ray.init(address=address, **quiet)
+    except Exception as error:  # Ray's own errors have no common base
+        told = " ".join(str(error).split())[:300]
+        what = "no Ray cluster answers" if isinstance(error, ConnectionError | TimeoutError) else "Ray refuses"
+        raise TryAgainError(f"{what} at {address or 'this machine'}: {told}; ray status --address {address or 'auto'} tells more") from None
+
+
+def _carry_out(paths: list[str], threads: int, entry: str, options: list[str]) -> dict[str, Any] | None:
+    """On a machine of the cluster: one work, by a worker of its own. Its error, if it calls what happened one."""
+    words = [sys.executable, "-m", "dualac.training.worker", "--threads", str(threads), "--entry", entry, *options, *paths]
+    with (Path(paths[0]) / "worker.log").open("a") as log:
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, text=True, env=_environment())
+        heard = [json.loads(line) for line in process.stdout or ()]
+    code = process.wait()
+    error = next((message for message in reversed(heard) if message["kind"] == "error"), None)
+    if code == 0:
+        return None
+    if error is None or error["code"] in (LockedError.code, DualacError.code):
+        told = error["text"] if error else f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        raise Died(f"the process of {' '.join(paths)}: {told}")
+    return error
+
+
+def _environment() -> dict[str, str]:
+    """Without Ray's own thread count, which would be taken for a user's; XLA counts the cores it is pinned to."""
+    return {name: value for name, value in os.environ.items() if name not in ("OMP_NUM_THREADS",)}
+
+
+class _Watch:
+    def __init__(self, ray: Any, works: list[Work], report: Report) -> None:
+        self._ray, self._works, self._report = ray, works, report
+
+    def until_done(self, flags: Flags, effort: Effort) -> list[Failure]:
+        options = ["--allow-inexact"] * flags.allow_inexact + ["--tensorboard"] * flags.tensorboard
+        options += [] if flags.isolated is None else ["--isolate-env", str(flags.isolated)]
+        task = self._ray.remote(_carry_out).options
+        pending = {
+            task(num_cpus=work.threads, memory=work.memory, max_retries=effort.attempts - 1, retry_exceptions=[Died]).remote(
+                [str(path.resolve()) for path in work.paths], work.threads, effort.entry, options
+            ): work
+            for work in self._works
+        }
+        failures: list[Failure] = []
+        while pending:
+            ready, _ = self._ray.wait(list(pending), num_returns=min(len(pending), 100), timeout=LOOK_EVERY)
+            for reference in ready:
+                failures += self._end(reference, pending.pop(reference))
+            self._look(pending.values())
+        return failures
+
+    def _end(self, reference: Any, work: Work) -> list[Failure]:
+        try:
+            told = self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:
+            cause = getattr(error, "cause", None)
+            final = isinstance(cause, Died)
+            return [Failure(work, DualacError(" ".join(str(cause or error).split())[:500]), final=final)]
+        if told is None:
+            self._report({"kind": "done", "path": str(work.paths[0])})
+            return []
+        error = DualacError(told["text"])
+        error.code = told["code"]
+        return [Failure(work, error, final=error.code != TryAgainError.code)]
+
+    def _look(self, works: Any) -> None:
+        """News of the runs under way, from their directories."""
+        now = time.time()
+        for work in works:
+            rows = work.paths[0] / "train.jsonl"
+            if rows.exists() and now - rows.stat().st_mtime < 10 * LOOK_EVERY:
+                self._report({"kind": "seen", "path": str(work.paths[0])})
+
+
+def version() -> str:
+    return importlib.metadata.version("ray")

@@ -1,0 +1,149 @@
+"""What a plan will take: core-hours, memory, disk. Measured on this machine, once for each kind of agent, and remembered.
+
+python -m dualac.experiments.cost      reads one JSON object a line, a kind to measure, and answers each with its seconds
+"""
+
+import hashlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dualac import envs
+from dualac.agents.actor_critic import Algorithm
+from dualac.errors import DualacError
+from dualac.experiments.survey import Unit
+from dualac.spelling import from_json, to_json
+from dualac.training import machine
+from dualac.training.replay import replay_bytes
+from dualac.training.run import Run, write_json
+from dualac.types import Spec
+
+UPDATES = 200  # of each kind that are timed
+PROCESS_BYTES = 500_000_000  # of a worker beside its replay
+CHECKPOINTS = 2  # that a run keeps; replay files are shared between them
+EVALUATION_ROW = 160  # bytes of a line of eval.jsonl, about
+TRAINING_ROW = 1_400
+
+
+class Estimate(NamedTuple):
+    core_hours: float
+    memory: int
+    """bytes of the largest run"""
+    disk: int
+
+
+def sizes(task: str) -> Spec:
+    """Of a task of the paper from the table, else by making it once."""
+    if task not in _SIZES:
+        known = envs.PAPER.get(task)
+        if known is None:
+            env = envs.make(task)
+            known = envs.Sizes(env.observation_space.shape[0], env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
+            env.close()
+        _SIZES[task] = Spec(known.obs, known.actions)
+    return _SIZES[task]
+
+
+_SIZES: dict[str, Spec] = {}
+
+
+def memory(run: Run) -> int:
+    """Bytes that a worker of this run takes."""
+    return PROCESS_BYTES + replay_bytes(min(run.capacity, run.steps), sizes(run.task))
+
+
+def weight(run: Run) -> float:
+    """How long a run takes, in units of no meaning: what sorts the longest to the front."""
+    spec = sizes(run.task)
+    width = sum(run.algorithm.critic.hidden) * (spec.obs_dim + spec.action_dim + sum(run.algorithm.critic.hidden))
+    return run.steps * run.replay_ratio * run.batch_size * run.algorithm.critic.k * width
+
+
+def estimate(units: Iterable[Unit], timed: Callable[[list[Run]], list[float]]) -> Estimate:
+    """Of what is left. `timed` gives the seconds of an update of each kind of run."""
+    left = [unit for unit in units if unit.state != "done"]
+    kinds: dict[Any, Run] = {}
+    for unit in left:
+        kinds.setdefault((unit.run.algorithm, unit.run.batch_size), unit.run)
+    seconds = dict(zip(kinds, timed(list(kinds.values())), strict=True))
+    hours = disk = 0.0
+    for unit in left:
+        run = unit.run
+        updates = max(0, run.steps - max(unit.step, run.warmup)) * run.replay_ratio
+        played = (run.steps - unit.step) * (1 + run.protocol.eval_episodes * 1000 / run.eval_every)
+        hours += (updates * seconds[run.algorithm, run.batch_size] + played * SECONDS_A_STEP) / 3600
+        rows = run.steps / run.eval_every * run.protocol.eval_episodes * EVALUATION_ROW + run.steps / run.log_every * TRAINING_ROW
+        disk += replay_bytes(min(run.capacity, run.steps), sizes(run.task)) + rows + 30e6
+    return Estimate(hours, max((memory(unit.run) for unit in left), default=0), int(disk))
+
+
+SECONDS_A_STEP = 3e-4  # of a simulator with acting; learning takes thirty times as long
+
+
+def calibrated(runs: list[Run]) -> list[float]:
+    """Seconds of an update of each, on one core of this machine. A kind that was timed before, by these versions on this machine, is looked up."""
+    book = machine.compilation_cache() / "calibration.json"
+    known: dict[str, float] = json.loads(book.read_text()) if book.exists() else {}
+    asked = [_question(run) for run in runs]
+    names = [
+        hashlib.sha256(json.dumps([question, machine.versions(), machine.cpu_model()], sort_keys=True).encode()).hexdigest() for question in asked
+    ]
+    new = {name: question for name, question in zip(names, asked, strict=True) if name not in known}
+    if new:
+        known |= dict(zip(new, _measured(list(new.values())), strict=True))
+        book.parent.mkdir(parents=True, exist_ok=True)
+        write_json(book, known)
+    return [known[name] for name in names]
+
+
+def _question(run: Run) -> dict[str, Any]:
+    return {"algorithm": to_json(run.algorithm), "spec": list(sizes(run.task)), "batch": run.batch_size}
+
+
+def _measured(questions: list[dict[str, Any]]) -> list[float]:
+    """In a process of its own: this one is not pinned and keeps off JAX."""
+    told = "".join(json.dumps(question) + "\n" for question in questions)
+    heard = subprocess.run([sys.executable, "-m", __name__], input=told, capture_output=True, text=True, check=False)
+    if heard.returncode:
+        raise DualacError(f"timing the updates of this plan failed: {heard.stderr.strip().splitlines()[-1:]}")
+    return [float(line) for line in heard.stdout.splitlines()]
+
+
+def _time(question: dict[str, Any]) -> float:
+    """Seconds of one update, the best of a few scans: what else the machine does only adds to it."""
+    import numpy as np
+
+    from dualac.training.learner import Learner
+    from dualac.types import Transition
+
+    scan, spec = 20, Spec(*question["spec"])
+    run = Run("timed", from_json(Algorithm, question["algorithm"]), "", replay_ratio=scan, batch_size=question["batch"])
+    learner = Learner([run], spec)
+    draw = np.random.default_rng(0)
+    flat = (scan, run.batch_size)
+    shapes = ((*flat, spec.obs_dim), (*flat, spec.action_dim), flat, flat, (*flat, spec.obs_dim))
+    batch = Transition(*(draw.uniform(-1, 1, shape).astype(np.float32) for shape in shapes))  # pyright: ignore[reportArgumentType]
+    best = float("inf")
+    for step in range(1 + UPDATES // scan):
+        began = time.perf_counter()
+        learner.learn([batch], run.warmup + step)
+        learner.diverged()  # waits for it
+        best = min(best, time.perf_counter() - began) if step else best  # the first compiles
+    return best / scan
+
+
+def main() -> int:
+    machine.pin(1)
+    machine.use_compilation_cache()
+    sys.path.insert(0, str(Path.cwd()))
+    for line in sys.stdin:
+        print(_time(json.loads(line)), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

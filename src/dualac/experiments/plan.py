@@ -1,0 +1,214 @@
+"""What is compared: agents x tasks x seeds x replay ratios, as data. A plan is the list of runs it comes to; it is never stored, only made again."""
+
+import dataclasses
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+from dualac import envs, own, spelling
+from dualac.agents.actor_critic import Algorithm
+from dualac.api import find_algorithm
+from dualac.errors import UsageError, nearest
+from dualac.training.run import NAME, Run
+
+SHIPPED = "dualac.experiments.shipped"
+MOST_RUNS = 1_000_000
+
+
+@final
+@dataclass(frozen=True)
+class Contender:
+    """An agent under a name of its own: a row of the table, changed by path as on the command line (`explorer.target_kl`)."""
+
+    name: str
+    """what it is called in directories and figures"""
+    algorithm: str | Algorithm = ""
+    """a row of the table, by name, or one of your own; by default the row of the same name"""
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """what differs from the row, by path"""
+    run: Mapping[str, Any] = field(default_factory=dict)
+    """what differs in the run: `resets`, `warmup`, ..."""
+    replay_ratios: tuple[int, ...] = ()
+    """replay ratios of its own, in place of the grid's"""
+
+    def row(self) -> Algorithm:
+        base = find_algorithm(self.algorithm or self.name) if isinstance(self.algorithm, str) else self.algorithm
+        return spelling.replaced(base, dict(self.changes))
+
+
+@final
+@dataclass(frozen=True)
+class Grid:
+    """Every contender on every task with every seed at every replay ratio."""
+
+    contenders: tuple[Contender | str, ...]
+    """agents; a name alone is the row of that name"""
+    tasks: tuple[str, ...]
+    """tasks and sets of tasks (`dac-15`)"""
+    seeds: int | tuple[int, ...] = 10
+    """how many, or which"""
+    steps: int = 1_000_000
+    """environment steps of each run"""
+    replay_ratios: tuple[int, ...] = (2,)
+    """updates for each environment step"""
+    run: Mapping[str, Any] = field(default_factory=dict)
+    """what else differs from a run's defaults: `eval_every`, ..."""
+    resets: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """at these replay ratios, full resets after these steps"""
+
+
+@final
+@dataclass(frozen=True)
+class Experiment:
+    """A question, the runs that answer it, and the pictures the answer is shown in."""
+
+    name: str
+    """the directory of its runs, runs/NAME"""
+    about: str
+    """the question, in a sentence"""
+    grids: tuple[Grid, ...]
+    """the runs"""
+    figures: tuple[str, ...] = ()
+    """names of the figures that show it"""
+    small: "Scale | None" = None
+    """what `--scale small` makes of it: an evening on one small machine instead of a cluster"""
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise UsageError(
+                f"an experiment's name is 1 to 64 letters, digits and . _ : + -, not starting with a mark: {self.name[:80]!r} is not one"
+            )
+        if not self.grids:
+            raise UsageError(f"experiment {self.name} has no runs: give it a Grid")
+
+
+@final
+@dataclass(frozen=True)
+class Scale:
+    """A smaller version of an experiment, or what someone asks of it: what is not given stays."""
+
+    tasks: tuple[str, ...] = ()
+    contenders: tuple[str, ...] = ()
+    seeds: int | tuple[int, ...] | None = None
+    steps: int | None = None
+    replay_ratios: tuple[int, ...] = ()
+    run: Mapping[str, Any] = field(default_factory=dict)
+
+
+def scaled(experiment: Experiment, scale: Scale) -> Experiment:
+    """Narrowed to what a scale names, and extended where it asks for more: other tasks, seeds or steps."""
+    known = {contender.name for grid in experiment.grids for contender in _contenders(grid)}
+    unknown = [name for name in scale.contenders if name not in known]
+    if unknown:
+        raise UsageError(
+            f"experiment {experiment.name} has no agent {unknown[0]!r}{nearest(unknown[0], sorted(known))}; it has {', '.join(sorted(known))}"
+        )
+    grids = []
+    for grid in experiment.grids:
+        contenders = tuple(one for one in _contenders(grid) if not scale.contenders or one.name in scale.contenders)
+        if scale.replay_ratios:
+            contenders = tuple(dataclasses.replace(one, replay_ratios=()) for one in contenders)
+        given = {key: value for key in ("tasks", "seeds", "steps", "replay_ratios") if (value := getattr(scale, key))}
+        if contenders:
+            grids.append(dataclasses.replace(grid, contenders=contenders, run={**grid.run, **scale.run}, **given))
+    return dataclasses.replace(experiment, grids=tuple(grids))
+
+
+def at_scale(experiment: Experiment, name: str | None) -> Experiment:
+    """The experiment as it is, or the small version under a name that says so."""
+    if name is None:
+        return experiment
+    if name != "small" or experiment.small is None:
+        raise UsageError(f"experiment {experiment.name} has no scale {name!r}" + ("; it has: small" if experiment.small else ""))
+    return dataclasses.replace(scaled(experiment, experiment.small), name=f"{experiment.name}-small")
+
+
+def expand(experiment: Experiment) -> list[Run]:
+    """Its runs, each once, in the order of the grids. Two different runs that would share a directory are refused."""
+    found: dict[tuple[str, str, int, int], Run] = {}
+    for grid in experiment.grids:
+        for run in _runs(grid):
+            key = (run.name, run.task, run.replay_ratio, run.seed)
+            if found.setdefault(key, run) != run:
+                raise UsageError(
+                    f"experiment {experiment.name} has two different runs of {run.name} on {run.task}, seed {run.seed}: name one otherwise"
+                )
+            if len(found) > MOST_RUNS:
+                raise UsageError(f"experiment {experiment.name} has more than {MOST_RUNS} runs")
+    return list(found.values())
+
+
+def _runs(grid: Grid) -> Iterator[Run]:
+    tasks, seeds = list(dict.fromkeys(resolve_tasks(grid.tasks))), _seeds(grid.seeds)
+    for contender in _contenders(grid):
+        row, changes = contender.row(), {**grid.run, **contender.run}
+        for ratio in contender.replay_ratios or grid.replay_ratios:
+            resets = tuple(step for step in grid.resets.get(ratio, ()) if step < grid.steps)
+            for task in tasks:
+                first = _run(contender.name, row, task, {"seed": seeds[0], "steps": grid.steps, "replay_ratio": ratio, "resets": resets, **changes})
+                yield from (first if seed == first.seed else _other_seed(first, seed) for seed in seeds)
+
+
+def _run(name: str, row: Algorithm, task: str, changes: dict[str, Any]) -> Run:
+    """The run with these fields, of which some are paths (`protocol.eval_episodes`)."""
+    flat = {key: value for key, value in changes.items() if "." not in key}
+    unknown = sorted(set(flat) - {f.name for f in dataclasses.fields(Run)} | set(flat) & {"name", "algorithm", "task", "pack"})
+    if unknown:
+        raise UsageError(f"a run of {name} has no {unknown[0]!r} that an experiment could set")
+    return spelling.replaced(Run(name, row, task, **flat), {key: value for key, value in changes.items() if "." in key})
+
+
+def _other_seed(run: Run, seed: int) -> Run:
+    """The same with another seed. What was checked of the first holds for all but the seed, so a plan of a hundred thousand runs takes seconds."""
+    if not 0 <= seed < 2**31:
+        raise UsageError(f"--seeds must be between 0 and {2**31 - 1}, not {seed}")
+    other = object.__new__(Run)
+    other.__dict__.update(run.__dict__, seed=seed)
+    return other
+
+
+def resolve_tasks(names: tuple[str, ...]) -> list[str]:
+    """Tasks by their canonical names, sets of tasks taken apart."""
+    return [task for name in names for task in (envs.TASK_SETS[name] if name in envs.TASK_SETS else [envs.canonical(name)])]
+
+
+def _contenders(grid: Grid) -> list[Contender]:
+    return [Contender(one) if isinstance(one, str) else one for one in grid.contenders]
+
+
+def _seeds(seeds: int | tuple[int, ...]) -> list[int]:
+    chosen = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    if not chosen or len(set(chosen)) != len(chosen):
+        raise UsageError(f"an experiment has each of its seeds once, and at least one: {seeds} is not that")
+    return chosen
+
+
+def shipped() -> list[str]:
+    """The experiments that come with the library, by name."""
+    folder = importlib.import_module(SHIPPED)
+    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(folder.__path__))
+
+
+def find_experiment(name: str) -> Experiment:
+    """One that is shipped, by name; or one of a user's own file: `mine.py`, or `mine.py:mine` where it has several."""
+    path, _, variable = name.rpartition(":") if name.rpartition(":")[0].endswith(".py") else (name, "", "")
+    if path.endswith(".py"):
+        module = vars(own.load(Path(path)))
+    elif name in shipped():
+        module = vars(importlib.import_module(f"{SHIPPED}.{name.replace('-', '_')}"))
+    else:
+        raise UsageError(
+            f"no experiment is called {name[:80]!r}{nearest(name, shipped())}; dualac list experiments shows them, or give a file: mine.py"
+        )
+    found = {key: value for key, value in module.items() if isinstance(value, Experiment)}
+    if variable:
+        found = {key: value for key, value in found.items() if key == variable}
+    if len(found) != 1:
+        what = (
+            f"has {len(found)} experiments; name one: {path}:NAME" if found else "has no Experiment" + (f" called {variable!r}" if variable else "")
+        )
+        raise UsageError(f"{path} {what}")
+    return next(iter(found.values()))

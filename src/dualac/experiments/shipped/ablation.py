@@ -1,0 +1,21 @@
+"""Table "design_ablation": DAC with one of its parts taken away, seven times."""
+
+from dualac.experiments.plan import Experiment, Grid, Scale
+from dualac.experiments.shipped.benchmark import RESETS
+
+DESIGNS = (
+    "dac:only-optimist",
+    "dac:no-kl",
+    "dac:deterministic-optimist",
+    "dac:deterministic-pessimist",
+    "dac:no-adjustments",
+    "dac:no-kl-weight-adjustment",
+    "dac:no-optimism-adjustment",
+)
+EXPERIMENT = Experiment(
+    "ablation",
+    "What is each part of DAC worth?",
+    (Grid(("dac", *DESIGNS), ("dac-15",), seeds=10, steps=500_000, replay_ratios=(2, 16), resets=RESETS),),
+    figures=("design-table",),
+    small=Scale(tasks=("dmc/cheetah-run", "dmc/hopper-hop"), seeds=2, steps=100_000, replay_ratios=(2,)),
+)

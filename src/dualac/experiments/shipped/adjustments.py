@@ -1,0 +1,14 @@
+"""Figure "adjustments": how optimism and KL weight move on each task, and how far apart the critics are."""
+
+from dualac.experiments.plan import Experiment, Grid, Scale
+from dualac.experiments.shipped.benchmark import RESETS
+
+EXPERIMENT = Experiment(
+    "adjustments",
+    "Where do the two duals of DAC come to rest?",
+    (Grid(("dac",), ("dac-30",), seeds=10, steps=1_000_000, replay_ratios=(2, 16), resets=RESETS),),
+    figures=("adjustments",),
+    small=Scale(
+        tasks=("dmc/cheetah-run", "dmc/walker-run", "metaworld/drawer-open", "myosuite/key-turn-easy"), seeds=2, steps=100_000, replay_ratios=(2,)
+    ),
+)

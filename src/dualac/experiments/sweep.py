@@ -1,0 +1,87 @@
+"""A plan carried out. Started twice it does no work twice; whatever dies, the directories tell what is left."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from dualac.errors import DualacError, TryAgainError, is_disk_trouble
+from dualac.experiments.cost import memory, weight
+from dualac.experiments.plan import Experiment, expand
+from dualac.experiments.survey import Unit, claim, survey
+from dualac.training.launch import Effort, Failure, Flags, Work, launch
+from dualac.training.machine import available_memory
+from dualac.training.run import Run, prepare, write_json
+from dualac.types import Report
+
+ATTEMPTS = 3  # at a run whose process dies, before it is set aside
+SHARE = 0.8  # of the free memory that the runs of one moment may take together
+
+Executor = Callable[[list[Work], Report, Flags, Effort], list[Failure]]
+
+
+class Orders(NamedTuple):
+    """How a plan is to be carried out."""
+
+    out: Path
+    executor: Executor = launch
+    workers: int | None = None
+    retry_failed: bool = False
+    """begin anew with runs that were set aside"""
+    flags: Flags = Flags()
+
+
+class Outcome(NamedTuple):
+    units: list[Unit]
+    failures: list[Failure]
+
+
+def order(units: list[Unit], *, retry_failed: bool = False) -> list[Unit]:
+    """What is left to do, the longest first: started last, it would keep one core busy when all others have nothing left."""
+    left = [unit for unit in units if unit.state in ("begun", "missing") or (unit.state == "failed" and retry_failed)]
+    return sorted(left, key=lambda unit: (-weight(unit.run), unit.run.seed))
+
+
+def sweep(experiment: Experiment, orders: Orders, report: Report) -> Outcome:
+    """Every run of the experiment to its end; those that fail every time are set aside with their reason while the others go on."""
+    runs = expand(experiment)
+    try:
+        claim(orders.out, experiment.name)
+        units = survey(runs, orders.out)
+        works = [_work(unit, orders) for unit in order(units, retry_failed=orders.retry_failed)]
+        effort = Effort(ATTEMPTS, workers=orders.workers, memory=int(SHARE * available_memory()))
+        failures = orders.executor(works, report, orders.flags, effort) if works else []
+        for failure in failures:
+            if failure.final:
+                set_aside(failure)
+    except OSError as error:
+        if is_disk_trouble(error):
+            raise TryAgainError(f"{orders.out} cannot be written ({error.strerror}); free space and start the sweep again: it goes on") from None
+        raise DualacError(f"{orders.out} cannot be used ({error.strerror}); choose another --out") from None
+    return Outcome(survey(runs, orders.out), failures)
+
+
+def _work(unit: Unit, orders: Orders) -> Work:
+    prepare(unit.run, orders.out)
+    if unit.state == "failed":
+        (unit.path / "FAILED").unlink(missing_ok=True)
+    return Work([unit.path], memory=memory(unit.run))
+
+
+def set_aside(failure: Failure) -> None:
+    """Mark a run whose process died each time; what failed by its own account has marked itself."""
+    for path in failure.work.paths:
+        if not (path / "FAILED").exists() and os.access(path, os.W_OK):
+            write_json(path / "FAILED", {"step": None, "reason": str(failure.error), "error": "Died"})
+
+
+def cells(units: list[Unit]) -> dict[tuple[str, int], dict[str, list[Unit]]]:
+    """By agent and replay ratio, then by task: the grid that a person looks at."""
+    grid: dict[tuple[str, int], dict[str, list[Unit]]] = {}
+    for unit in units:
+        grid.setdefault((unit.run.name, unit.run.replay_ratio), {}).setdefault(unit.run.task, []).append(unit)
+    return grid
+
+
+def runs_of(units: list[Unit]) -> list[Run]:
+    return [unit.run for unit in units]

@@ -1,0 +1,101 @@
+"""A sweep as a person sees it: how much is done, what runs now, what went wrong."""
+
+import math
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from dualac.display import duration, short
+from dualac.experiments.survey import Unit
+
+PLAIN_EVERY = 60.0  # seconds between two lines where there is no terminal
+MOST_LINES = 20  # of runs under way
+ENDED = ("done", "interrupted")
+
+
+class Watch:
+    """Hears the workers of a sweep; use it as a context."""
+
+    def __init__(self, console: Console, units: list[Unit], *, quiet: bool = False) -> None:
+        self._console, self._quiet = console, quiet
+        self._units = {str(unit.path): unit for unit in units}
+        self._done = {str(unit.path) for unit in units if unit.state == "done"}
+        self._failed = {str(unit.path): unit.reason for unit in units if unit.state == "failed"}
+        self._running: dict[str, dict[str, Any]] = {}
+        self._printed = -math.inf
+        self._live = Live(console=console, auto_refresh=False) if console.is_terminal and not quiet else None
+
+    def __enter__(self) -> "Watch":
+        if self._live:
+            self._live.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._live:
+            self._live.__exit__(kind, error, trace)
+
+    def __call__(self, message: dict[str, Any]) -> None:
+        path = message.get("path", "")
+        if message["kind"] == "warning":
+            return  # in the run's events; `dualac status` shows how many
+        if message["kind"] == "retried":
+            self._running.pop(path, None)
+            self._say(f"attempt {message['attempt']} ended: {message['text']}; begun again")
+            return
+        if message["kind"] in ENDED:
+            self._running.pop(path, None)
+            self._done |= {path} if message["kind"] == "done" else set()
+            self._say(f"{message['kind']:<11} {self._name(path)}  {self._score(message)}")
+        else:
+            self._running[path] = {**self._running.get(path, {}), **message}
+        if self._live:
+            self._live.update(self._view(), refresh=True)
+        elif not self._quiet and time.monotonic() - self._printed > PLAIN_EVERY:
+            self._printed = time.monotonic()
+            self._console.print(self._headline(), soft_wrap=True)
+
+    def _say(self, line: str) -> None:
+        if not self._quiet:
+            self._console.print(line, soft_wrap=True)
+
+    def _view(self) -> Group:
+        table = Table(box=None, pad_edge=False)
+        for title in ("running", "step", "steps/s", "eval"):
+            table.add_column(title, justify="left" if title == "running" else "right", no_wrap=True)
+        for path, told in sorted(self._running.items())[:MOST_LINES]:
+            if "step" in told:
+                table.add_row(self._name(path), f"{short(told['step'])}/{short(told['steps'])}", f"{told['fps']:.0f}", self._score(told))
+            else:
+                table.add_row(self._name(path), "", "", "")
+        return Group(Text(self._headline()), table)
+
+    def _headline(self) -> str:
+        left = len(self._units) - len(self._done) - len(self._failed) - len(self._running)
+        parts = [f"{len(self._done)} of {len(self._units)} done", f"{len(self._running)} running", f"{left} waiting"]
+        parts += [f"{len(self._failed)} failed"] if self._failed else []
+        speed = sum(told.get("fps", 0.0) for told in self._running.values())
+        return ", ".join(parts) + (f"; {speed:.0f} steps/s, about {duration(self._left())} left" if speed else "")
+
+    def _left(self) -> float | None:
+        """Seconds, counted in updates: runs of another replay ratio take another time a step."""
+        pace = sum(told.get("fps", 0.0) * self._units[path].run.replay_ratio for path, told in self._running.items() if path in self._units)
+        todo = 0.0
+        for path, unit in self._units.items():
+            if path not in self._done and path not in self._failed:
+                step = self._running.get(path, {}).get("step", unit.step)
+                todo += (unit.run.steps - step) * unit.run.replay_ratio
+        return todo / pace if pace else None
+
+    def _score(self, told: dict[str, Any]) -> str:
+        value = told.get("metrics", {}).get("eval/mean_reward")
+        return "" if value is None else f"{value:.1f}"
+
+    def _name(self, path: str) -> str:
+        unit = self._units.get(path)
+        return f"{unit.run.name} {unit.run.task} rr{unit.run.replay_ratio} seed {unit.run.seed}" if unit else "/".join(Path(path).parts[-4:])
