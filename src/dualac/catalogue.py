@@ -1,7 +1,8 @@
-"""What there is, as a reader wants to see it: the table of algorithms, how two of its rows differ, the tasks."""
+"""What there is, as a reader wants to see it: the table of algorithms, how two of its rows differ, the tasks, the experiments."""
 
 import dataclasses
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -73,6 +74,31 @@ def _print_columns(console: Console, rows: list[tuple[str, ...]]) -> None:
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     for row in rows:
         console.print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), soft_wrap=True)
+
+
+def show_experiments(console: Console) -> None:
+    """The experiments that are shipped, with what they would take here."""
+    from dualac.experiments.cost import estimate, rough
+    from dualac.experiments.plan import at_scale, expand, find_experiment, shipped
+    from dualac.experiments.survey import Unit
+
+    lines: list[tuple[str, ...]] = [("", "runs", "core-hours", "disk", "")]
+    for name in shipped():
+        experiment = find_experiment(name)
+        for one in [experiment] + ([at_scale(experiment, "small")] if experiment.small else []):
+            units = [Unit(run, Path(), "missing") for run in expand(one)]
+            needs = estimate(units, rough)
+            about = experiment.about if one is experiment else f"dualac sweep {name} --scale small"
+            lines.append(
+                (
+                    one.name,
+                    str(len(units)),
+                    f"{needs.core_hours:.2g}" if needs.core_hours < 10 else f"{needs.core_hours:.0f}",
+                    f"{needs.disk / 1e9:.1f} GB",
+                    about,
+                )
+            )
+    _print_columns(console, lines)
 
 
 def show_tasks(protocol: Protocol | None) -> None:

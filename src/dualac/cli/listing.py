@@ -7,21 +7,23 @@ from dualac.errors import UsageError
 
 
 def show_list(words: list[str]) -> int:
-    """show what there is: dualac list algorithms [NAME [--diff OTHER]] | tasks"""
+    """show what there is: dualac list algorithms [NAME [--diff OTHER]] | tasks | experiments"""
     from dualac import envs
     from dualac.api import find_algorithm
-    from dualac.catalogue import show_algorithm, show_algorithms, show_difference, show_tasks
+    from dualac.catalogue import show_algorithm, show_algorithms, show_difference, show_experiments, show_tasks
 
     parser = Parser(prog="dualac list")
-    parser.add_argument("what", choices=("algorithms", "tasks"))
+    parser.add_argument("what", choices=("algorithms", "tasks", "experiments"))
     parser.add_argument("name", nargs="?", help="one algorithm, fully spelt out")
     parser.add_argument("--diff", metavar="OTHER", help="how NAME differs from this algorithm")
     parser.add_argument("--verbose", action="store_true", help="tasks with their sizes, caps, scores and sets, and the protocol they are played by")
     parser.add_argument("--protocol", metavar="NAME", help="the protocol that --verbose shows (paper)", default="paper")
     asked = parser.parse(words)
-    if (asked.what == "tasks" and (asked.name or asked.diff)) or (asked.diff and not asked.name):
+    if (asked.what != "algorithms" and (asked.name or asked.diff)) or (asked.diff and not asked.name):
         raise UsageError("a name and --diff belong to algorithms: dualac list algorithms dac --diff sac")
-    if asked.what == "tasks":
+    if asked.what == "experiments":
+        show_experiments(console)
+    elif asked.what == "tasks":
         show_tasks(envs.find_protocol(asked.protocol) if asked.verbose else None)
         print(envs.NOT_LISTED, file=sys.stderr)
     elif asked.diff:

@@ -4,7 +4,6 @@ A task of Ray is one work: our own worker, as a process beside Ray's, so that it
 directory under the same path on every machine, and goes on from its last checkpoint wherever it is begun again.
 """
 
-import importlib.metadata
 import importlib.util
 import json
 import os
@@ -128,7 +127,3 @@ class _Watch:
             rows = work.paths[0] / "train.jsonl"
             if rows.exists() and now - rows.stat().st_mtime < 10 * LOOK_EVERY:
                 self._report({"kind": "seen", "path": str(work.paths[0])})
-
-
-def version() -> str:
-    return importlib.metadata.version("ray")

@@ -4,6 +4,7 @@ python -m dualac.experiments.cost      reads one JSON object a line, a kind to m
 """
 
 import hashlib
+import itertools
 import json
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from typing import Any, NamedTuple
 
 from dualac import envs
 from dualac.agents.actor_critic import Algorithm
+from dualac.agents.algorithms import ALGORITHMS
+from dualac.agents.explorers import OptimisticActor
 from dualac.errors import DualacError
 from dualac.experiments.survey import Unit
 from dualac.spelling import from_json, to_json
@@ -24,7 +27,7 @@ from dualac.types import Spec
 
 UPDATES = 200  # of each kind that are timed
 PROCESS_BYTES = 500_000_000  # of a worker beside its replay
-CHECKPOINTS = 2  # that a run keeps; replay files are shared between them
+STATE_BYTES = 20_000_000  # of the two checkpoints that a run keeps, beside the replay, which they share
 EVALUATION_ROW = 160  # bytes of a line of eval.jsonl, about
 TRAINING_ROW = 1_400
 
@@ -58,9 +61,16 @@ def memory(run: Run) -> int:
 
 def weight(run: Run) -> float:
     """How long a run takes, in units of no meaning: what sorts the longest to the front."""
-    spec = sizes(run.task)
-    width = sum(run.algorithm.critic.hidden) * (spec.obs_dim + spec.action_dim + sum(run.algorithm.critic.hidden))
-    return run.steps * run.replay_ratio * run.batch_size * run.algorithm.critic.k * width
+    return run.steps * run.replay_ratio * _update_weight(run)
+
+
+def _update_weight(run: Run) -> float:
+    """Multiplications of an update, roughly: critics are passed forward for the target, there and back for their own loss and for each actor's."""
+    spec, row = sizes(run.task), run.algorithm
+    widths = (spec.obs_dim + spec.action_dim, *row.critic.hidden)
+    connections = sum(one * other for one, other in itertools.pairwise(widths))
+    actors = (1 + isinstance(row.explorer, OptimisticActor)) / row.policy.delay
+    return run.batch_size * connections * (row.critic.k * (4 + 2 * actors) + 3 * actors)
 
 
 def estimate(units: Iterable[Unit], timed: Callable[[list[Run]], list[float]]) -> Estimate:
@@ -77,8 +87,15 @@ def estimate(units: Iterable[Unit], timed: Callable[[list[Run]], list[float]]) -
         played = (run.steps - unit.step) * (1 + run.protocol.eval_episodes * 1000 / run.eval_every)
         hours += (updates * seconds[run.algorithm, run.batch_size] + played * SECONDS_A_STEP) / 3600
         rows = run.steps / run.eval_every * run.protocol.eval_episodes * EVALUATION_ROW + run.steps / run.log_every * TRAINING_ROW
-        disk += replay_bytes(min(run.capacity, run.steps), sizes(run.task)) + rows + 30e6
+        disk += replay_bytes(min(run.capacity, run.steps), sizes(run.task)) + rows + STATE_BYTES
     return Estimate(hours, max((memory(unit.run) for unit in left), default=0), int(disk))
+
+
+def rough(runs: list[Run]) -> list[float]:
+    """The same by one measurement for all: of DAC, the others in proportion to what they multiply."""
+    reference = Run("dac", ALGORITHMS["dac"], "dmc/cheetah-run")
+    unit = calibrated([reference])[0] / _update_weight(reference)
+    return [unit * _update_weight(run) for run in runs]
 
 
 SECONDS_A_STEP = 3e-4  # of a simulator with acting; learning takes thirty times as long

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from dualac.errors import DataError
 from dualac.training.run import DONE, Run, read_json, require_same, write_json
@@ -43,16 +43,29 @@ def look(run: Run, out: Path) -> Unit:
     return Unit(run, path, "begun" if (path / "events.jsonl").exists() else "missing", step)
 
 
-def claim(out: Path, experiment: str) -> None:
-    """A directory belongs to one experiment, by name: figures are made of all that is in it."""
+def claim(out: Path, experiment: str, runs: list[Run]) -> None:
+    """A directory belongs to one experiment, by name: figures are made of all that is in it. What was ever planned there stands in plan.json,
+    so that a run that is missing is seen to be.
+    """
     plan = out / PLAN
-    if plan.exists():
-        owner = read_json(plan)["experiment"]
-        if owner != experiment:
-            raise DataError(f"{out} holds the experiment {owner!r}, not {experiment!r}; choose another --out")
-        return
+    before = read_json(plan) if plan.exists() else {"experiment": experiment, "runs": []}
+    if before["experiment"] != experiment:
+        raise DataError(f"{out} holds the experiment {before['experiment']!r}, not {experiment!r}; choose another --out")
     out.mkdir(parents=True, exist_ok=True)
-    write_json(plan, {"experiment": experiment})
+    told = {"experiment": experiment, "runs": _cells(before["runs"], runs)}
+    if told != before:
+        write_json(plan, told)
+
+
+def _cells(before: list[dict[str, Any]], runs: list[Run]) -> list[dict[str, Any]]:
+    """Agent, task and replay ratio, with all seeds and the most steps that were planned for them."""
+    cells = {(cell["name"], cell["task"], cell["replay_ratio"]): cell for cell in before}
+    for run in runs:
+        empty = {"name": run.name, "task": run.task, "replay_ratio": run.replay_ratio, "steps": 0, "seeds": []}
+        cell = cells.setdefault((run.name, run.task, run.replay_ratio), empty)
+        cell["steps"] = max(cell["steps"], run.steps)
+        cell["seeds"].append(run.seed)
+    return [{**cell, "seeds": sorted(set(cell["seeds"]))} for cell in cells.values()]
 
 
 def counted(units: Iterable[Unit]) -> "Counter[State]":

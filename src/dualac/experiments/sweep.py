@@ -11,7 +11,7 @@ from dualac.experiments.plan import Experiment, expand
 from dualac.experiments.survey import Unit, claim, survey
 from dualac.training.launch import Effort, Failure, Flags, Work, launch
 from dualac.training.machine import available_memory
-from dualac.training.run import Run, prepare, write_json
+from dualac.training.run import prepare, write_json
 from dualac.types import Report
 
 ATTEMPTS = 3  # at a run whose process dies, before it is set aside
@@ -46,7 +46,7 @@ def sweep(experiment: Experiment, orders: Orders, report: Report) -> Outcome:
     """Every run of the experiment to its end; those that fail every time are set aside with their reason while the others go on."""
     runs = expand(experiment)
     try:
-        claim(orders.out, experiment.name)
+        claim(orders.out, experiment.name, runs)
         units = survey(runs, orders.out)
         works = [_work(unit, orders) for unit in order(units, retry_failed=orders.retry_failed)]
         effort = Effort(ATTEMPTS, workers=orders.workers, memory=int(SHARE * available_memory()))
@@ -73,15 +73,3 @@ def set_aside(failure: Failure) -> None:
     for path in failure.work.paths:
         if not (path / "FAILED").exists() and os.access(path, os.W_OK):
             write_json(path / "FAILED", {"step": None, "reason": str(failure.error), "error": "Died"})
-
-
-def cells(units: list[Unit]) -> dict[tuple[str, int], dict[str, list[Unit]]]:
-    """By agent and replay ratio, then by task: the grid that a person looks at."""
-    grid: dict[tuple[str, int], dict[str, list[Unit]]] = {}
-    for unit in units:
-        grid.setdefault((unit.run.name, unit.run.replay_ratio), {}).setdefault(unit.run.task, []).append(unit)
-    return grid
-
-
-def runs_of(units: list[Unit]) -> list[Run]:
-    return [unit.run for unit in units]

@@ -1,0 +1,69 @@
+"""Units of work that take ten milliseconds, or die: what a sweep is made of, without the learning.
+
+python -m tests.experiments.toy_units OUT SEEDS [ADDRESS]      the driver of a sweep of such units, on this machine or on a Ray cluster
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from dualac.errors import RunFailedError
+from dualac.experiments.plan import Experiment, Grid
+from dualac.experiments.sweep import Orders, Outcome, sweep
+from dualac.training.launch import Effort, launch
+from dualac.training.lock import Attempt, owned
+from dualac.training.run import commit, load
+
+ENTRY = "tests.experiments.toy_units:carry_out"
+POISON, BROKEN, SHAKY = 90_001, 90_002, 90_003  # seeds of units that always kill their process, that fail by their own account, that die once
+
+
+def toy_experiment(seeds, tasks=("gym/Pendulum-v1",)) -> Experiment:
+    return Experiment("toy", "does the control plane hold?", (Grid(("sac", "dac"), tasks, seeds=seeds, steps=20_000),))
+
+
+def carry_out(paths: list[Path], report, **flags) -> None:
+    """As `loop.train` does: own the run, begin an attempt, write rows, commit. Each execution leaves a line in a log that no attempt shares."""
+    (path,) = paths
+    with owned(path):
+        run = load(path)
+        attempt = Attempt.begin(path)
+        with (path / "executed").open("a") as log:
+            log.write(f"{attempt.number} {os.getpid()}\n")
+        if run.seed == POISON or (run.seed == SHAKY and attempt.number == 1):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if run.seed == BROKEN:
+            (path / "FAILED").write_text(json.dumps({"step": 7, "reason": "the toy is broken", "error": "RunFailedError"}))
+            raise RunFailedError("the toy is broken")
+        (path / "events.jsonl").touch()
+        report({"kind": "progress", "path": str(path), "seed": run.seed, "step": 1, "steps": run.steps, "fps": 1.0, "metrics": {}})
+        time.sleep(0.01)
+        attempt.require()
+        (path / "eval.jsonl").write_text(json.dumps({"step": run.steps, "episode": 0, "return": run.seed / 7}) + "\n")
+        commit(path, run.steps, run.identity())
+        report({"kind": "done", "path": str(path), "seed": run.seed, "step": run.steps, "steps": run.steps, "fps": 1.0, "metrics": {}})
+
+
+def toy_sweep(out: Path, seeds, report=lambda message: None, executor=launch, **orders) -> Outcome:
+    def toys(works, report, flags, effort: Effort):
+        return executor(works, report, flags, effort._replace(entry=ENTRY, pause=0.05))
+
+    return sweep(toy_experiment(seeds), Orders(out, toys, **orders), report)
+
+
+def main() -> int:
+    out, seeds, *address = sys.argv[1:]
+    executor = launch
+    if address:
+        from dualac.experiments.cluster import on_ray
+
+        executor = on_ray(address[0])
+    outcome = toy_sweep(Path(out), int(seeds), executor=executor)
+    return len([unit for unit in outcome.units if unit.state != "done"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
