@@ -46,6 +46,9 @@ test-suite: setup ## slow: every task resets and steps
 test-kill: setup ## slow: runs killed over and over, and resumed
 	$(PYTEST) -m kill
 
+test-cluster: setup ## slow: sweeps on a Ray cluster of this machine that loses its workers and raylets
+	$(PYTEST) -m cluster -n0
+
 test-learning: setup ## slowest: real training to a threshold
 	$(PYTEST) -m learning -n0
 

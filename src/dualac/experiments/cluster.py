@@ -1,26 +1,29 @@
 """The same works on a Ray cluster. Ray starts processes and starts them again when they or their machine are lost; nothing of truth is kept in it.
 
-A task of Ray is one work: our own worker, as a process beside Ray's, so that it is pinned and imports JAX as it does everywhere. It needs the run's
-directory under the same path on every machine, and goes on from its last checkpoint wherever it is begun again.
+A task of Ray is one work, carried out by our own worker beside Ray's process, so that it is pinned and imports JAX as it does everywhere.
+It needs the run's directory under the same path on every machine, and goes on from its last checkpoint wherever it is begun again.
 """
 
+import functools
 import importlib.util
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from dualac.errors import DualacError, LockedError, TryAgainError, UsageError
 from dualac.training.launch import Effort, Failure, Flags, Work
+from dualac.training.worker import FINISHED
 from dualac.types import Report
 
 LOOK_EVERY = 2.0  # seconds between two looks at the directories of the runs that are under way
-CONNECT = 30  # seconds for a cluster to answer
+# Ray listens to the whole network, and whoever reaches it can run code here. With this, meant for other systems, it binds to the loopback alone.
+LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 
 
 class Died(Exception):
@@ -31,7 +34,7 @@ def on_ray(address: str | None) -> Callable[[list[Work], Report, Flags, Effort],
     """An executor on the cluster at this address, or on one of this machine alone, bound to the loopback."""
 
     def execute(works: list[Work], report: Report, flags: Flags, effort: Effort) -> list[Failure]:
-        ray = _ray()
+        ray = _ray(alone=address is None)
         _connect(ray, address)
         try:
             return _Watch(ray, works, report).until_done(flags, effort)
@@ -41,47 +44,74 @@ def on_ray(address: str | None) -> Callable[[list[Work], Report, Flags, Effort],
     return execute
 
 
-def _ray() -> Any:
+def _ray(*, alone: bool) -> Any:
     if importlib.util.find_spec("ray") is None:
         raise UsageError("--executor ray needs Ray: pip install 'dualac[ray]'; --executor local needs nothing")
+    if alone:
+        os.environ[LOOPBACK] = "0"  # read when it is imported
     import ray
 
     return ray
 
 
 def _connect(ray: Any, address: str | None) -> None:
+    if address is not None:
+        _knock(address)
     quiet = {"log_to_driver": False, "logging_level": "error", "configure_logging": True}
     try:
         if address is None:
-            os.environ.setdefault("RAY_DEDUP_LOGS", "0")
-            ray.init(include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+            ray.init(include_dashboard=False, **quiet)
         else:
             ray.init(address=address, **quiet)
     except Exception as error:  # Ray's own errors have no common base
         told = " ".join(str(error).split())[:300]
-        what = "no Ray cluster answers" if isinstance(error, ConnectionError | TimeoutError) else "Ray refuses"
-        raise TryAgainError(f"{what} at {address or 'this machine'}: {told}; ray status --address {address or 'auto'} tells more") from None
+        raise TryAgainError(f"Ray refuses at {address or 'this machine'}: {told}; ray status --address {address or 'auto'} tells more") from None
 
 
-def _carry_out(paths: list[str], threads: int, entry: str, options: list[str]) -> dict[str, Any] | None:
-    """On a machine of the cluster: one work, by a worker of its own. Its error, if it calls what happened one."""
-    words = [sys.executable, "-m", "dualac.training.worker", "--threads", str(threads), "--entry", entry, *options, *paths]
-    with (Path(paths[0]) / "worker.log").open("a") as log:
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, text=True, env=_environment())
-        heard = [json.loads(line) for line in process.stdout or ()]
-    code = process.wait()
-    error = next((message for message in reversed(heard) if message["kind"] == "error"), None)
-    if code == 0:
-        return None
+def _knock(address: str) -> None:
+    """Whether anybody is there: Ray itself tries for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or "/" in host:
+        raise UsageError(f"--address is HOST:PORT of the cluster's head, such as 10.0.0.1:6379, not {address!r}")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except (OSError, OverflowError) as error:
+        raise TryAgainError(f"no Ray cluster answers at {address} ({error}); on its head: ray start --head --port={port}") from None
+
+
+def _carry_out(paths: list[str], threads: int, entry: str, options: tuple[str, ...]) -> dict[str, Any] | None:
+    """On a machine of the cluster: one work, by a worker beside this process of Ray's. Its error, if it calls what happened one."""
+    worker = _worker(threads, entry, options)
+    assert worker.stdin is not None and worker.stdout is not None
+    error = None
+    try:
+        worker.stdin.write(json.dumps(paths) + "\n")
+        worker.stdin.flush()
+        for line in worker.stdout:
+            message = json.loads(line)
+            if message["kind"] == FINISHED:
+                return None
+            error = message if message["kind"] == "error" else error
+    except BrokenPipeError:
+        pass  # it died meanwhile
+    _worker.cache_clear()
+    code = worker.wait()
     if error is None or error["code"] in (LockedError.code, DualacError.code):
         told = error["text"] if error else f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
         raise Died(f"the process of {' '.join(paths)}: {told}")
     return error
 
 
+@functools.cache
+def _worker(threads: int, entry: str, options: tuple[str, ...]) -> "subprocess.Popen[str]":
+    """Kept for the next work that Ray gives this process: JAX is imported once."""
+    words = [sys.executable, "-m", "dualac.training.worker", "--threads", str(threads), "--entry", entry, *options]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True, env=_environment())
+
+
 def _environment() -> dict[str, str]:
     """Without Ray's own thread count, which would be taken for a user's; XLA counts the cores it is pinned to."""
-    return {name: value for name, value in os.environ.items() if name not in ("OMP_NUM_THREADS",)}
+    return {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
 
 
 class _Watch:
@@ -91,10 +121,13 @@ class _Watch:
     def until_done(self, flags: Flags, effort: Effort) -> list[Failure]:
         options = ["--allow-inexact"] * flags.allow_inexact + ["--tensorboard"] * flags.tensorboard
         options += [] if flags.isolated is None else ["--isolate-env", str(flags.isolated)]
+        for work in self._works:
+            if work.prepare:
+                work.prepare()
         task = self._ray.remote(_carry_out).options
         pending = {
             task(num_cpus=work.threads, memory=work.memory, max_retries=effort.attempts - 1, retry_exceptions=[Died]).remote(
-                [str(path.resolve()) for path in work.paths], work.threads, effort.entry, options
+                [str(path.resolve()) for path in work.paths], work.threads, effort.entry, tuple(options)
             ): work
             for work in self._works
         }

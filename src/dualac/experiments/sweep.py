@@ -62,10 +62,12 @@ def sweep(experiment: Experiment, orders: Orders, report: Report) -> Outcome:
 
 
 def _work(unit: Unit, orders: Orders) -> Work:
-    prepare(unit.run, orders.out)
-    if unit.state == "failed":
-        (unit.path / "FAILED").unlink(missing_ok=True)
-    return Work([unit.path], memory=memory(unit.run))
+    def begin() -> None:
+        prepare(unit.run, orders.out)
+        if unit.state == "failed":
+            (unit.path / "FAILED").unlink(missing_ok=True)
+
+    return Work([unit.path], memory=memory(unit.run), prepare=begin)
 
 
 def set_aside(failure: Failure) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,8 @@ class Work(NamedTuple):
     threads: int = 1
     memory: int = 0
     """bytes it will take, as far as is known"""
+    prepare: Callable[[], None] | None = None
+    """called before it is begun: makes its directory"""
 
 
 class Flags(NamedTuple):
@@ -123,7 +126,7 @@ class _Launcher:
             turn = self._next(None)
             if turn is None:
                 return
-            child = self._start(turn.work)
+            child = self._start(turn.work.threads)
             self._children.append(child)
             self._employ(child)
 
@@ -150,23 +153,24 @@ class _Launcher:
                 return
             self._waiting.remove(turn)
             child.turn = turn
+            if turn.work.prepare:
+                turn.work.prepare()
             child.process.stdin.write(json.dumps([str(path) for path in turn.work.paths]) + "\n")
             child.process.stdin.flush()
 
-    def _start(self, work: Work) -> _Child:
-        words = [sys.executable, "-m", "dualac.training.worker", "--threads", str(work.threads), "--entry", self._effort.entry]
+    def _start(self, threads: int) -> _Child:
+        words = [sys.executable, "-m", "dualac.training.worker", "--threads", str(threads), "--entry", self._effort.entry]
         words += ["--allow-inexact"] * self._flags.allow_inexact + ["--tensorboard"] * self._flags.tensorboard
         words += [] if self._flags.isolated is None else ["--isolate-env", str(self._flags.isolated)]
-        with (work.paths[0] / "worker.log").open("a") as log:
-            process = subprocess.Popen(
-                words,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                stdin=subprocess.PIPE,
-                text=True,
-                start_new_session=True,  # a Ctrl-C at the terminal reaches only the parent, which passes it on once
-            )
-        child = _Child(process, work.threads)
+        process = subprocess.Popen(
+            words,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # until it has a run: then it is the run's worker.log
+            stdin=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # a Ctrl-C at the terminal reaches only the parent, which passes it on once
+        )
+        child = _Child(process, threads)
         threading.Thread(target=self._listen, args=(child,), daemon=True).start()
         return child
 

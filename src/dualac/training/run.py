@@ -198,15 +198,14 @@ def commit(path: Path, step: int, identity: str) -> None:
     Done twice to the same bytes it is done. To other bytes, one of the two is wrong: same spec, same machine, other numbers.
     """
     done = path / DONE
-    told = {"step": step, "identity": identity, "evaluations": hashlib.sha256((path / "eval.jsonl").read_bytes()).hexdigest()}
-    partial = path / f".{DONE}-{os.getpid()}"
-    write_json(partial, told)
-    try:
-        os.link(partial, done)  # unlike a rename it does not replace what is there
-    except FileExistsError:
-        if read_json(done) != told:
-            raise DataError(f"{path} was finished twice with different results: {done} and {partial}; something in it is not deterministic") from None
-    partial.unlink()
+    rows = path / "eval.jsonl"
+    told = {"step": step, "identity": identity, "evaluations": hashlib.sha256(rows.read_bytes()).hexdigest()}
+    if not done.exists():  # nobody else makes it meanwhile: the run is owned
+        write_json(done, told)
+    elif read_json(done) != told:
+        raise DataError(
+            f"{path} was finished twice with different results: {done} tells of other rows than {rows}; something in it is not deterministic"
+        )
 
 
 def is_done(path: Path, run: Run | None = None) -> bool:
