@@ -1,6 +1,7 @@
 """The theorem as stated, its known answers, and what holds of every certainty equivalent."""
 
 import math
+from statistics import NormalDist
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +33,7 @@ from dualac.theory import (
 )
 from dualac.theory.moments import entropic_premium
 
+forms_of, slopes = jax.jit(forms), jax.jit(gradients)  # compiled: op by op, the first call would cost a second
 UTILITIES = [Linear(), Exponential(-0.3), Exponential(0.4), Power(3.0), Power(0.5), Logarithmic(), Quadratic(0.05), Quadratic(-0.1), Prospect()]
 
 
@@ -55,14 +57,14 @@ KNOWN = [  # beta, exact, logarithmic, variance, deviation, of the values 1 and 
 @pytest.mark.parametrize("known", KNOWN)
 def test_the_forms_have_the_known_values(known, x64):
     beta, *expected = known
-    for found, answer in zip(forms([1.0, 3.0], beta), expected, strict=True):
+    for found, answer in zip(forms_of(jnp.asarray([1.0, 3.0]), beta), expected, strict=True):
         assert answer is None or float(found) == pytest.approx(answer, abs=6e-9)
 
 
 @pytest.mark.parametrize("known", KNOWN)
 def test_the_forms_have_the_known_values_in_single_precision(known):
     beta, *expected = known
-    for found, answer in zip(forms([1.0, 3.0], beta), expected, strict=True):
+    for found, answer in zip(forms_of(jnp.asarray([1.0, 3.0]), beta), expected, strict=True):
         assert found.dtype == jnp.float32
         assert answer is None or float(found) == pytest.approx(answer, abs=3e-7)
 
@@ -97,13 +99,10 @@ def test_a_loss_weighs_more_than_a_gain_in_prospect_theory():
 values = st.lists(st.floats(-1e6, 1e6, width=32), min_size=5, max_size=5)
 modest = st.lists(st.floats(-100, 100, width=32), min_size=5, max_size=5)
 betas = st.floats(-1e3, 1e3, width=32)
-exact = jax.jit(lambda v, beta: forms(v, beta).exact)
-slopes = jax.jit(gradients)
-weighted = jax.jit(lambda v, beta, w: forms(v, beta, w).exact)
 
 
 def ce(v, beta):
-    return float(exact(jnp.asarray(v, jnp.float32), jnp.float32(beta)))
+    return float(forms_of(jnp.asarray(v, jnp.float32), jnp.float32(beta)).exact)
 
 
 def rounding(v):
@@ -153,14 +152,14 @@ def test_its_gradient_is_the_softmax(v, beta):
 def test_a_weight_of_zero_is_as_if_the_value_were_not_there(v, beta, absent):
     present = [one for number, one in enumerate(v) if number != absent]
     w = jnp.asarray([0.0 if number == absent else 0.25 for number in range(5)], jnp.float32)
-    found = float(weighted(jnp.asarray(v, jnp.float32), jnp.float32(beta), w))
-    assert found == pytest.approx(float(forms(jnp.asarray(present, jnp.float32), beta).exact), abs=rounding(v) + 1e-4)
+    found = float(forms_of(jnp.asarray(v, jnp.float32), jnp.float32(beta), w).exact)
+    assert found == pytest.approx(ce(present, beta), abs=rounding(v) + 1e-4)
 
 
-@settings(max_examples=25)
+@settings(max_examples=20)
 @given(st.lists(st.floats(0.5, 9.0, width=32), min_size=5, max_size=5), st.sampled_from(UTILITIES))
 def test_a_sure_amount_is_its_own_equivalent_and_none_lies_outside_the_values(v, utility):
-    assert float(certainty_equivalent([v[0]] * 3, utility)) == pytest.approx(v[0], rel=2e-5)
+    assert float(certainty_equivalent([v[0]] * 5, utility)) == pytest.approx(v[0], rel=2e-5)
     found = float(certainty_equivalent(v, utility))
     assert min(v) * (1 - 1e-4) <= found <= max(v) * (1 + 1e-4)
     assert float(risk_premium(v, utility)) == pytest.approx(found - float(np.mean(v)), abs=1e-4)
@@ -193,11 +192,11 @@ def test_the_value_of_the_variance_form_is_right_to_second_order_in_the_spread(x
 @settings(max_examples=30)
 def test_of_a_gaussian_the_variance_form_is_exact(centre, deviation, beta):
     with jax.enable_x64(True):
-        nodes, weights = gaussian(centre, deviation, nodes=64)
+        nodes, weights = gaussian(centre, deviation, 64)
         found = gaussian_forms(centre, deviation, beta)
         assert float(found.exact) == float(found.variance) == pytest.approx(centre + beta * deviation**2)
         if 2 * abs(beta) * deviation < 4:  # as far as 64 nodes reach
-            sampled = forms(nodes, beta, weights)
+            sampled = forms_of(nodes, beta, weights)
             assert float(sampled.exact) == pytest.approx(float(found.exact), abs=1e-6)
             assert float(sampled.logarithmic) == pytest.approx(float(found.logarithmic), abs=1e-9)
             assert float(sampled.deviation) == pytest.approx(float(found.deviation), abs=1e-9)
@@ -266,7 +265,7 @@ def test_it_can_be_mapped_over_betas_states_and_lotteries():
 
 @pytest.mark.parametrize("agreed", [0.0, 5.0, -1e6])
 def test_where_values_agree_every_gradient_is_finite_and_equal(agreed):
-    for form in gradients(jnp.full((2, 3), agreed), -0.7):
+    for form in slopes(jnp.full((2, 3), agreed), -0.7):
         np.testing.assert_allclose(form, np.full((2, 3), 0.5), rtol=1e-6)
 
 
@@ -295,9 +294,9 @@ def test_a_quantile_stands_for_what_is_nearest_to_its_level():
 
 
 def test_quantiles_of_a_gaussian_come_to_what_is_exact_for_it():
-    levels = (jnp.arange(2000) + 0.5) / 2000
-    values, weights = quantiles(1.0 + 2.0 * jax.scipy.special.ndtri(levels), levels)
-    for sampled, whole in zip(forms(values, -0.2, weights), gaussian_forms(1.0, 2.0, -0.2), strict=True):
+    levels = (np.arange(2000) + 0.5) / 2000
+    values, weights = quantiles([NormalDist(1.0, 2.0).inv_cdf(level) for level in levels], levels)
+    for sampled, whole in zip(forms_of(values, -0.2, weights), gaussian_forms(1.0, 2.0, -0.2), strict=True):
         assert float(sampled) == pytest.approx(float(whole), abs=5e-3)
     assert Forms._fields == ("exact", "logarithmic", "variance", "deviation")
 
@@ -321,7 +320,7 @@ def test_quantiles_of_a_gaussian_come_to_what_is_exact_for_it():
         (lambda: forms([1.0, 2.0], -0.2, [float("nan"), 1.0]), "none may be negative"),
         (lambda: forms([1.0, float("nan")], -0.2), "must be finite"),
         (lambda: forms([1.0, 2.0], float("inf")), "beta must be finite"),
-        (lambda: forms(["a"], -0.2), "not an array of numbers"),
+        (lambda: forms(["one"], -0.2), "not an array of numbers"),
         (lambda: forms([[1.0], [1.0, 2.0]], -0.2), "not an array of numbers"),
         (lambda: gradient_orders([2.0, 2.0], -0.2), "values that differ"),
         (lambda: gradient_orders([1.0, 2.0], 0.0), "beta other than 0"),

@@ -9,7 +9,7 @@ import pytest
 
 from dualac.theory import Exponential, Linear, Logarithmic, Power, Prospect, Quadratic
 
-POSITIVE = jnp.linspace(0.4, 4.0, 7)
+POSITIVE = jnp.linspace(0.4, 4.0, 5)  # as many as SIGNED: one shape, compiled once
 SIGNED = jnp.asarray([-2.0, -0.7, 0.3, 1.0, 2.5])
 UTILITIES = [
     (Linear(), SIGNED),
@@ -68,13 +68,13 @@ def test_what_lies_beyond_a_value_is_worth_its_gain_more(utility, x):
 
 def test_the_aversion_of_an_exponential_is_constant_and_of_a_power_falls_as_one_over_x():
     np.testing.assert_allclose(Exponential(-0.4).aversion(SIGNED), np.full(5, 0.8))
-    np.testing.assert_allclose(Power(3.0).aversion(POSITIVE), 3.0 / np.asarray(POSITIVE))
+    np.testing.assert_allclose(Power(3.0).aversion(POSITIVE), 3.0 / np.asarray(POSITIVE), rtol=1e-6)
 
 
 def test_a_nearly_neutral_utility_is_nearly_linear():
     for utility in (Exponential(1e-12), Quadratic(1e-12)):
-        np.testing.assert_allclose(utility.value(SIGNED), SIGNED, rtol=1e-9)
-    np.testing.assert_allclose(Power(1.0 + 1e-12).value(POSITIVE), Logarithmic().value(POSITIVE), rtol=1e-9)
+        np.testing.assert_allclose(utility.value(SIGNED.astype(float)), SIGNED, rtol=1e-9)
+    np.testing.assert_allclose(Power(1.0 + 1e-12).value(POSITIVE.astype(float)), Logarithmic().value(POSITIVE.astype(float)), rtol=1e-9)
 
 
 def test_the_value_of_prospect_theory_has_a_finite_gradient_at_its_reference():

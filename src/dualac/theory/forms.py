@@ -28,8 +28,7 @@ class Forms(NamedTuple):
 
 def forms(values: Numbers, beta: Scalar, weights: Numbers | None = None) -> Forms:
     """The certainty equivalents, over the first axis."""
-    given = lottery_of(values, beta, weights)
-    return Forms(*(form(*given) for form in FORMS))
+    return _forms(*lottery_of(values, beta, weights))
 
 
 def gradients(values: Numbers, beta: Scalar, weights: Numbers | None = None) -> Forms:
@@ -37,8 +36,7 @@ def gradients(values: Numbers, beta: Scalar, weights: Numbers | None = None) -> 
 
     Each sums to one over the values. That of the exact form is the softmax of 2 beta V: never negative, so no critic is ever climbed down.
     """
-    values, beta, weights = lottery_of(values, beta, weights)
-    return Forms(*(jax.grad(lambda v, form=form: form(v, beta, weights).sum())(values) for form in FORMS))
+    return _gradients(*lottery_of(values, beta, weights))
 
 
 def series_argument(values: Numbers, beta: Scalar, weights: Numbers | None = None) -> Float[Array, "*rest"]:
@@ -103,6 +101,16 @@ def deviation_form(values: Values, beta: Scalar, weights: Weights = None) -> Flo
 
 
 FORMS = Forms(exact_form, logarithmic_form, variance_form, deviation_form)
+
+
+@jax.jit
+def _forms(values: Values, beta: Scalar, weights: Weights) -> Forms:
+    return Forms(*(form(values, beta, weights) for form in FORMS))
+
+
+@jax.jit
+def _gradients(values: Values, beta: Scalar, weights: Weights) -> Forms:
+    return Forms(*(jax.grad(lambda v, form=form: form(v, beta, weights).sum())(values) for form in FORMS))
 
 
 def _log_premium(variance: Array, beta: Scalar) -> Array:

@@ -4,6 +4,7 @@ Whatever is wrong with the numbers is said in a sentence as soon as they are kno
 """
 
 import contextlib
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -78,6 +79,7 @@ def spread(values: Values, weights: Weights = None) -> Float[Array, "*rest"]:
     return jnp.where(agree, 0.0, jnp.sqrt(jnp.where(agree, 1.0, variance)))
 
 
+@functools.partial(jax.jit, inline=True)  # one program where it is asked outside of one
 def entropic_premium(values: Values, t: Scalar, weights: Weights = None) -> Float[Array, "*rest"]:
     """(1/t) log E e^(t epsilon): what an exponential utility of slope t adds to the mean. Finite, as are its gradients, whatever t and values are.
 
