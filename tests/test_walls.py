@@ -57,7 +57,22 @@ def crossing(room: str, forbidden: tuple[str, ...]) -> list[str]:
     ("room", "forbidden"),
     [
         ("agents", ("numpy", "gymnasium", "dualac.training", "dualac.envs", "dualac.analysis", "dualac.cli", "dualac.api", "os", "pathlib", "json")),
-        ("theory", ("numpy", "flax", "optax", "gymnasium", "dualac.agents", "dualac.training", "dualac.envs", "dualac.analysis", "dualac.cli", "os", "pathlib")),
+        (
+            "theory",
+            (
+                "numpy",
+                "flax",
+                "optax",
+                "gymnasium",
+                "dualac.agents",
+                "dualac.training",
+                "dualac.envs",
+                "dualac.analysis",
+                "dualac.cli",
+                "os",
+                "pathlib",
+            ),
+        ),
         ("analysis", ("jax", "flax", "optax", "dualac.agents", "dualac.training", "dualac.envs", "dualac.theory", "dualac.cli", "dualac.types")),
         ("envs", ("jax", "flax", "optax", "dualac.agents", "dualac.training", "dualac.analysis", "dualac.cli", "dualac.types")),
         ("training", ("dualac.cli", "dualac.api", "dualac.display", "rich")),

@@ -19,7 +19,7 @@ from dualac.errors import UsageError
 from dualac.spelling import changes, to_python
 from dualac.theory import Exponential, Forms, certainty_equivalent, forms, gradient_orders, gradients, spread
 from dualac.theory.moments import deviations, lottery, mean
-from dualac.training.checkpoint import Checkpoints
+from dualac.training.checkpoint import Arrays, Checkpoints
 from dualac.training.evaluate import play
 from dualac.training.guarded import Guarded
 from dualac.training.member import BASELINE, episode_seed
@@ -77,27 +77,29 @@ class Covered(NamedTuple):
     plane: Coverage
     pessimist: float
     optimist: float
-    damaged: list[str]  # checkpoints that were passed over
 
 
-class Compared(NamedTuple):
-    """Policies as they are drawn, of what the runs were, and which checkpoints were passed over."""
+class Trained(NamedTuple):
+    """A run's agent, and what it lived, oldest first."""
 
-    policies: list[Saturated]
-    title: str
-    damaged: list[str]
+    loaded: LoadedAgent
+    lived: Arrays
 
 
-def coverage(path: Path, samples: int, step: int | None = None) -> Covered:
-    """Pessimistic underexploration in a trained run: critics and both actors over the plane of states and actions, and `samples` of each."""
+def read(path: Path, step: int | None = None) -> Trained:
     loaded = load_agent(path, step)
+    return Trained(loaded, Checkpoints(path, loaded.run.identity()).transitions(loaded.step))
+
+
+def coverage(trained: Trained, samples: int) -> Covered:
+    """Pessimistic underexploration in a trained run: critics and both actors over the plane of states and actions, and `samples` of each."""
+    loaded, lived = trained
     row, state = loaded.run.algorithm, loaded.state
     if not isinstance(row.explorer, OptimisticActor) or loaded.spec.action_dim != 1:
         raise UsageError(
             f"coverage draws a pessimist and an optimist over states and one action, not {loaded.run.name} with {loaded.spec.action_dim} actions; "
             "dualac train dac gym/Pendulum-v1 --steps 8k --warmup 1k --replay-ratio 1 gives one to draw"
         )
-    lived = Checkpoints(path, loaded.run.identity()).transitions(loaded.step)
     embed, name = embedding(lived["obs"])
     edges = np.linspace(*_range(embed(lived["obs"])), COLUMNS + 1)
     rows = np.linspace(-1.0, 1.0, ROWS + 1)
@@ -110,9 +112,13 @@ def coverage(path: Path, samples: int, step: int | None = None) -> Covered:
     here = jnp.asarray(lived["obs"][states])
     chosen = [actor(here).sample(jax.random.key(KEY))[0] for actor in _actors(row, state)]
     met = [float(spread(row.critic.values(state.critic.online.params, here, action).mean(axis=-1)).mean()) for action in chosen]
-    title = f"{loaded.run.name} on {loaded.run.task} after {loaded.step} steps"
+    title = f"{loaded.run.name} on {told(loaded)}"
     plane = Coverage(title, name, edges, rows, disagree, pessimist, optimist, visited, first, second)
-    return Covered(plane, met[0], met[1], loaded.damaged)
+    return Covered(plane, met[0], met[1])
+
+
+def told(loaded: LoadedAgent) -> str:
+    return f"{loaded.run.task} after {loaded.step} steps"
 
 
 def embedding(obs: np.ndarray) -> tuple[Any, str]:
@@ -124,19 +130,12 @@ def embedding(obs: np.ndarray) -> tuple[Any, str]:
     return lambda seen: (seen - centre) / scale @ direction, "state: first principal component"
 
 
-def saturation(paths: list[Path], samples: int) -> Compared:
-    """What each run's policy wants before tanh, and what is executed, at the states it visited last."""
-    policies, told, damaged = [], [], []
-    for path in paths:
-        loaded = load_agent(path)
-        row, state = loaded.run.algorithm, loaded.state
-        obs = jnp.asarray(Checkpoints(path, loaded.run.identity()).transitions(loaded.step)["obs"][-samples:])
-        before = row.policy.before_tanh(state.policy, obs)
-        actions, _ = loaded.agent.explore(state, (), obs, jax.random.key(KEY))
-        policies.append(Saturated(_label(loaded), np.asarray(before), np.asarray(actions)))
-        told.append(f"{loaded.run.task} after {loaded.step} steps")
-        damaged += loaded.damaged
-    return Compared(policies, ", ".join(dict.fromkeys(told)), damaged)
+def saturation(trained: Trained, samples: int) -> Saturated:
+    """What a run's policy wants before tanh, and what is executed, at the states it visited last."""
+    loaded, obs = trained.loaded, jnp.asarray(trained.lived["obs"][-samples:])
+    before = loaded.run.algorithm.policy.before_tanh(loaded.state.policy, obs)
+    actions, _ = loaded.agent.explore(loaded.state, (), obs, jax.random.key(KEY))
+    return Saturated(_label(loaded), np.asarray(before), np.asarray(actions))
 
 
 def gaussians(folder: Path, means: tuple[float, ...] = (0.0, 1.0, 2.0), deviation: float = 0.5) -> Path:
@@ -145,7 +144,7 @@ def gaussians(folder: Path, means: tuple[float, ...] = (0.0, 1.0, 2.0), deviatio
     a = jnp.linspace(-0.999, 0.9995, 800)
     policies = [TanhNormal(jnp.full((1,), centre), jnp.full((1,), math.log(deviation))) for centre in means]
     normal = [jnp.exp(-(((x - centre) / deviation) ** 2) / 2) / (deviation * math.sqrt(2 * math.pi)) for centre in means]
-    squashed = [jnp.exp(policy.log_prob(jnp.arctanh(a)[:, None])) for policy in policies]
+    squashed = [jnp.exp(jax.vmap(policy.log_prob)(jnp.arctanh(a)[:, None])) for policy in policies]
     left = [jnp.sqrt(jnp.trapezoid(p * a**2, a) - jnp.trapezoid(p * a, a) ** 2) for p in squashed]
     labels = [f"μ = {centre:g}: deviation {deviation:g}, {float(std):.2f} after" for centre, std in zip(means, left, strict=True)]
     pairs = ((np.asarray(x), np.asarray(normal)), (np.asarray(a), np.asarray(squashed)))

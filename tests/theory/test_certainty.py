@@ -119,6 +119,7 @@ def test_more_optimism_never_sees_less(v, one, other):
     assert ce(v, min(one, other)) <= ce(v, max(one, other)) + rounding(v)
 
 
+@settings(max_examples=40)
 @given(modest, betas, st.floats(-1e4, 1e4, width=32))
 def test_a_constant_on_top_of_every_value_comes_out_on_top(v, beta, more):
     assert ce([one + more for one in v], beta) == pytest.approx(ce(v, beta) + more, abs=rounding([*v, more]) + 1e-3)
@@ -134,6 +135,7 @@ def test_it_goes_to_the_mean_the_minimum_and_the_maximum(v):
     assert abs(ce(v, 1e-7 / (1 + scale)) - np.mean(v)) <= rounding(v) + 1e-6 * scale
 
 
+@settings(max_examples=40)
 @given(values, betas)
 def test_its_gradient_is_a_probability_over_the_values_whatever_they_are(v, beta):
     found = slopes(jnp.asarray(v, jnp.float32), jnp.float32(beta))
@@ -142,12 +144,14 @@ def test_its_gradient_is_a_probability_over_the_values_whatever_they_are(v, beta
     assert float(found.exact.sum()) == pytest.approx(1.0, abs=1e-4)
 
 
+@settings(max_examples=40)
 @given(modest, st.floats(-2, 2, width=32))
 def test_its_gradient_is_the_softmax(v, beta):
     found = np.asarray(slopes(jnp.asarray(v, jnp.float32), jnp.float32(beta)).exact)
     np.testing.assert_allclose(found, jax.nn.softmax(2 * beta * jnp.asarray(v, jnp.float32)), atol=2e-3)
 
 
+@settings(max_examples=40)
 @given(modest, betas, st.integers(0, 4))
 def test_a_weight_of_zero_is_as_if_the_value_were_not_there(v, beta, absent):
     present = [one for number, one in enumerate(v) if number != absent]

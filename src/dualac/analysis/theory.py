@@ -14,6 +14,7 @@ from dualac.analysis.figures import COLOURS, STYLE, save
 
 GREY = "#777777"
 PLAIN: dict[Any, Any] = STYLE | {"axes.grid": False}
+LONGEST_LABEL = 48  # in a legend
 FORM_COLOURS = {"exact": "#000000", "logarithmic": COLOURS[0], "variance": COLOURS[1], "deviation": COLOURS[2]}
 FORM_LINES = {"exact": "-", "logarithmic": "--", "variance": "-.", "deviation": ":"}
 
@@ -185,9 +186,10 @@ def saturation(policies: Sequence[Saturated], title: str, out: Path) -> Path:
         figure = Figure(figsize=(9, 3.6), layout="constrained")
         left, right = figure.subplots(1, 2)
         for colour, one in zip(COLOURS, policies, strict=False):
+            label = one.label if len(one.label) <= LONGEST_LABEL else one.label[: LONGEST_LABEL - 1] + "…"
             for axes, numbers, edge in ((left, one.before, reach), (right, one.actions, 1.0)):
                 inside = np.clip(numbers.ravel(), -edge, edge)
-                axes.hist(inside, bins=np.linspace(-edge, edge, 61).tolist(), density=True, color=colour, alpha=0.35, label=one.label)
+                axes.hist(inside, bins=np.linspace(-edge, edge, 61).tolist(), density=True, color=colour, alpha=0.35, label=label)
                 axes.hist(inside, bins=np.linspace(-edge, edge, 61).tolist(), density=True, color=colour, histtype="step", linewidth=1.5)
         right.set_xticks([-1, -0.5, 0, 0.5, 1])
         left.set_title("mean before tanh", loc="left")

@@ -100,9 +100,8 @@ def coverage(words: list[str]) -> int:
     from dualac.analysis import theory as draw
     from dualac.explained import coverage as covered
 
-    found = covered(asked.path, some(asked.samples), asked.step)
-    for sentence in found.damaged:
-        warn(sentence)
+    samples, (trained,) = some(asked.samples), read([asked.path], asked.step)
+    found = covered(trained, samples)
     console.print(
         f"critics' mean spread in visited states: {found.pessimist:.4g} at the pessimist's actions, {found.optimist:.4g} at the optimist's",
         soft_wrap=True,
@@ -123,15 +122,15 @@ def saturation(words: list[str]) -> int:
 
     from dualac.analysis import theory as draw
     from dualac.explained import saturation as saturated
+    from dualac.explained import told
 
-    found = saturated(asked.paths, some(asked.samples))
-    for sentence in found.damaged:
-        warn(sentence)
-    for one in found.policies:
+    samples, runs = some(asked.samples), read(asked.paths)
+    policies, title = [saturated(run, samples) for run in runs], ", ".join(dict.fromkeys(told(run.loaded) for run in runs))
+    for one in policies:
         flat, executed = np.abs(one.before), np.abs(one.actions)
         share = f"{(executed > 0.99).mean():.1%} of executed actions beyond 0.99"
         console.print(f"{one.label}: mean |x| before tanh {flat.mean():.3g}, {(flat > 2).mean():.1%} beyond 2; {share}", soft_wrap=True)
-    console.print(str(draw.saturation(found.policies, found.title, asked.plot / "saturation.png")), soft_wrap=True)
+    console.print(str(draw.saturation(policies, title, asked.plot / "saturation.png")), soft_wrap=True)
     return 0
 
 
@@ -145,6 +144,16 @@ def gaussians(words: list[str]) -> int:
 
 
 FIGURES = {"coverage": coverage, "saturation": saturation, "gaussians": gaussians}
+
+
+def read(paths: list[Path], step: int | None = None) -> list[Any]:
+    """Trained runs; of a damaged checkpoint that was passed over a warning."""
+    from dualac.explained import read as read_one
+
+    runs = [read_one(path, step) for path in paths]
+    for sentence in (sentence for run in runs for sentence in run.loaded.damaged):
+        warn(sentence)
+    return runs
 
 
 def picture(parser: Parser, words: list[str]) -> argparse.Namespace:
