@@ -57,9 +57,10 @@ def assert_shows_something(picture: Path) -> None:
     assert np.unique(matplotlib.image.imread(picture)).size > 10
 
 
-def test_the_table_has_the_known_answers_in_all_their_digits(said):
-    lines = said("--values", "1", "3", "--beta", "-0.2", "-1").splitlines()
-    rows = [line.split() for line in lines]
+def test_the_table_has_the_known_answers_in_all_their_digits_and_is_the_page_s(said):
+    out = said("--values", "1", "3", "--beta", "-0.2", "-1", "0.5")
+    assert f"```\n{out}```" in (ROOT / "docs" / "theory.md").read_text()
+    rows = [line.split() for line in out.splitlines()]
     assert ["-0.2", "1.8051163", "1.8075974", "1.8", "1.8", "0.08"] in rows
     assert ["-1", "1.3374986", "1.4506939", "1", "1", "2", "the", "series", "diverges"] in rows
 

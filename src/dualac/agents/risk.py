@@ -106,6 +106,7 @@ class ExactCertainty(Attitude):
     The theorem has t = 2 beta, so that this is about Q_mu + beta Q_sigma^2: a variance, whose weight depends on the scale of the rewards. Fixed
     has the deviation Q_sigma. To stand in its place t = 2 beta / S here, S the mean of Q_sigma over the batch and a constant to all gradients:
     about Q_mu + beta Q_sigma^2 / S, which is Fixed(beta) where the critics disagree as much as they usually do, and scales with the rewards.
+    There it falls twice as fast as Fixed's when they come to disagree more: a square, not a line.
     It lies between the critics and its gradient is a softmax over them, so it is finite where they agree.
     """
 
