@@ -3,12 +3,12 @@
 import math
 from statistics import NormalDist
 
+import hypothesis.strategies as st
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from dualac.errors import UsageError
 from dualac.theory import (
@@ -324,6 +324,8 @@ def test_quantiles_of_a_gaussian_come_to_what_is_exact_for_it():
         (lambda: forms([1.0, 2.0], -0.2, [float("nan"), 1.0]), "none may be negative"),
         (lambda: forms([1.0, float("nan")], -0.2), "must be finite"),
         (lambda: forms([1.0, 2.0], float("inf")), "beta must be finite"),
+        (lambda: forms([1.0, 2.0], jnp.asarray([-1.0, 1.0])), "one number, not 2"),
+        (lambda: Exponential(jnp.zeros(3)), "one number, not 3"),
         (lambda: forms(["one"], -0.2), "not an array of numbers"),
         (lambda: forms([[1.0], [1.0, 2.0]], -0.2), "not an array of numbers"),
         (lambda: gradient_orders([2.0, 2.0], -0.2), "values that differ"),

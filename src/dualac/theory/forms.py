@@ -14,7 +14,21 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from dualac.theory.moments import Numbers, Scalar, Values, Weights, deviations, entropic_premium, floats, lottery, mean, moment, refuse, spread
+from dualac.theory.moments import (
+    Numbers,
+    Scalar,
+    Values,
+    Weights,
+    attitude,
+    deviations,
+    entropic_premium,
+    floats,
+    lottery,
+    mean,
+    moment,
+    refuse,
+    spread,
+)
 
 
 class Forms(NamedTuple):
@@ -79,9 +93,7 @@ def gradient_orders(values: Numbers, beta: Scalar, weights: Numbers | None = Non
 
 def lottery_of(values: Numbers, beta: Scalar, weights: Numbers | None) -> tuple[Values, Float[Array, ""], Weights]:
     values, weights = lottery(values, weights)
-    beta = jnp.asarray(beta, values.dtype)
-    refuse(~jnp.isfinite(beta), f"beta must be finite, not {beta}")
-    return values, beta, weights
+    return values, attitude(beta).astype(values.dtype), weights
 
 
 def exact_form(values: Values, beta: Scalar, weights: Weights = None) -> Float[Array, "*rest"]:

@@ -57,6 +57,15 @@ def lottery(values: Numbers, weights: Numbers | None = None) -> tuple[Values, We
     return values, weights / total
 
 
+def attitude(beta: Any) -> Float[Array, ""]:
+    """A beta that makes sense: one finite number."""
+    given = floats(beta)
+    if given.ndim:
+        raise UsageError(f"beta is one number, not {given.size}: jax.vmap takes it to many")
+    refuse(~jnp.isfinite(given), f"beta must be finite, not {beta}")
+    return given
+
+
 def mean(values: Values, weights: Weights = None) -> Float[Array, "*rest"]:
     return values.mean(axis=0) if weights is None else (column(weights, values) * values).sum(axis=0)
 

@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from dualac.errors import UsageError
-from dualac.theory.moments import Scalar, Values, Weights, entropic_premium, floats, mean, refuse
+from dualac.theory.moments import Scalar, Values, Weights, attitude, entropic_premium, floats, mean, refuse
 
 
 class Utility:
@@ -92,7 +92,7 @@ class Exponential(Utility):
     """attitude to risk: negative shuns it, positive seeks it; its unit is one over a value's"""
 
     def __post_init__(self) -> None:
-        refuse(~jnp.isfinite(floats(self.beta)), f"beta must be finite, not {self.beta}")
+        attitude(self.beta)
 
     def value(self, x: ArrayLike) -> Array:
         return _exponential(floats(x), self._slope())
