@@ -9,7 +9,7 @@ import pytest
 import tiny
 
 from dualac.agents.duals import Held, Learnt
-from dualac.agents.policies import Deterministic, Soft
+from dualac.agents.policies import Actor, Deterministic, Soft
 from dualac.errors import UsageError
 
 OBS, KEY = tiny.batch_of(5).obs, jax.random.key(5)
@@ -165,6 +165,14 @@ def test_the_slow_actor_follows_by_half_a_percent(top):
     expected = jax.tree.map(lambda slow, fast: 0.995 * np.asarray(slow) + 0.005 * np.asarray(fast), state.target, state.actor.params)
     assert tiny.distance(followed.target, expected) < 1e-6
     assert tiny.same(top.fresh.policy.target, top.fresh.policy.actor.params)
+
+
+def test_what_an_actor_says_before_tanh_becomes_its_action(top, sac):
+    obs = tiny.batch_of(5).obs
+    for some in (top, sac):
+        policy, state = some.row.policy, some.state.policy
+        np.testing.assert_allclose(np.tanh(policy.before_tanh(state, obs)), policy.exploit(state, obs), atol=1e-6)
+        np.testing.assert_allclose(Actor.before_tanh(policy, state, obs), policy.before_tanh(state, obs), atol=1e-2)  # as for a kind of one's own
 
 
 def test_saturation_is_the_mean_absolute_pre_tanh_action(top, sac):

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import compiled
 
-from dualac.agents.risk import Bandit, DualDescent, Fixed, SubsetMin, certainty, spread
+from dualac.agents.risk import Bandit, DualDescent, ExactCertainty, Fixed, SubsetMin, certainty, spread
 from dualac.errors import UsageError
 
 certain = compiled(certainty)
@@ -160,6 +160,66 @@ def test_a_policy_that_climbs_the_first_critic_is_backed_up_by_the_minimum():
     part = Fixed(-1.0, climbs="first")
     assert both(part) == (10.0, 10.0)
     assert part.objective((), jnp.asarray([[[12.0]], [[10.0]]])).item() == 12.0
+
+
+# ExactCertainty
+
+EXACT = {unit: compiled(lambda zs, unit=unit: ExactCertainty(-1.0, unit).objective((), zs)) for unit in ("spread", "value")}
+BATCH = jnp.asarray([[1.0, 10.0, 0.0, 5.0], [3.0, 16.0, 1.0, 5.0]])[..., None]  # their spreads: 1, 3, 0.5, 0; 1.125 on average
+
+
+def test_in_units_of_value_it_is_the_theorem_s_certainty_equivalent():
+    assert float(EXACT["value"](BATCH)[0, 0]) == pytest.approx(1.33749863, abs=1e-6)
+
+
+def test_in_units_of_the_usual_spread_it_is_about_what_fixed_takes_where_the_spread_is_usual():
+    """Of two critics a spread s apart it takes S log cosh(2 beta s / S) / 2 beta off the mean: beta s at s = S, to first order in beta."""
+    found = np.asarray(EXACT["spread"](BATCH))[:, 0]
+    sizes = np.asarray([1.0, 3.0, 0.5, 0.0])
+    np.testing.assert_allclose(found, [2.0, 13.0, 0.5, 5.0] - 1.125 * np.log(np.cosh(2 * sizes / 1.125)) / 2, atol=1e-5)
+    usual = jnp.asarray([[1.0], [3.0]])[..., None]
+    for beta in (-0.2, -0.02):
+        exact = ExactCertainty(beta).objective((), usual).item()
+        assert exact - 2.0 == pytest.approx(beta, rel=3 * beta**2)
+        assert exact >= Fixed(beta).objective((), usual).item()
+
+
+def test_it_lies_between_the_critics_and_the_td_target_takes_what_the_actor_climbs():
+    part = ExactCertainty(-30.0)
+    found = part.objective((), BATCH)
+    assert ((found >= BATCH.min(axis=0)) & (found <= BATCH.max(axis=0))).all()
+    np.testing.assert_array_equal(part.backup((), BATCH, jax.random.key(0)), found)
+    np.testing.assert_allclose(ExactCertainty(0.0).objective((), BATCH), BATCH.mean(axis=0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 7.0, 1e4])
+def test_in_units_of_spread_it_scales_with_the_rewards_and_in_units_of_value_it_does_not(scale):
+    np.testing.assert_allclose(EXACT["spread"](scale * BATCH), scale * EXACT["spread"](BATCH), rtol=1e-4)
+    assert np.abs(EXACT["value"](scale * BATCH) / scale - EXACT["value"](BATCH)).max() > 0.01
+
+
+@pytest.mark.parametrize("unit", ["spread", "value"])
+@pytest.mark.parametrize("zs", [jnp.full((2, 4, 1), 5.0), BATCH, 1e6 * BATCH, 1e-30 * BATCH], ids=["agree", "usual", "large", "tiny"])
+def test_its_gradient_is_finite_and_sums_to_one_also_where_critics_agree(unit, zs):
+    slope = jax.grad(lambda zs: ExactCertainty(-1.0, unit).objective((), zs).sum())(zs)
+    assert np.isfinite(slope).all() and (np.asarray(slope) >= -1e-6).all()
+    np.testing.assert_allclose(slope.sum(axis=0), np.ones((4, 1)), rtol=1e-5)
+
+
+def test_the_usual_spread_is_a_constant_to_the_gradient():
+    """Were it not, states would pull at one another's actions."""
+    slope = jax.grad(lambda zs: ExactCertainty(-1.0).objective((), zs)[0, 0])(BATCH)
+    assert (np.asarray(slope[:, 1:]) == 0).all()
+
+
+def test_no_optimist_falls_below_what_it_sees():
+    assert (ExactCertainty(-0.2).floor(), ExactCertainty(-5.0).floor()) == (-0.2, -1.0)
+
+
+@pytest.mark.parametrize("wrong", [dict(beta=0.2), dict(beta=math.nan), dict(beta=-0.2, unit="variance")])
+def test_an_exact_attitude_that_makes_no_sense_is_refused(wrong):
+    with pytest.raises(UsageError):
+        ExactCertainty(**wrong)
 
 
 # SubsetMin: REDQ

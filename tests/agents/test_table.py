@@ -15,7 +15,7 @@ from dualac.agents.critics import Scalar
 from dualac.agents.duals import Held
 from dualac.agents.explorers import FromPolicy, Noise, OptimisticActor, UpperBoundShift
 from dualac.agents.policies import Deterministic, Soft
-from dualac.agents.risk import Bandit, DualDescent, Fixed, SubsetMin
+from dualac.agents.risk import Bandit, DualDescent, ExactCertainty, Fixed, SubsetMin
 from dualac.errors import UsageError
 from dualac.spelling import options, replaced
 
@@ -41,7 +41,9 @@ def test_the_table_has_the_rows_of_the_paper_s_choices():
     family = {"dac", "sac", "td3", "ddpg", "oac", "top", "gpl", "redq"}
     variants = {"dac-ln", "dac-dog", "dac-epistemic", "dac-aleatoric", "dac-both", "dac-v1"}
     assert family | variants <= set(ALGORITHMS)
-    assert len([name for name in ALGORITHMS if name.startswith("dac:")]) == 7
+    ours = {"dac:exact-certainty", "sac:exact-certainty"}
+    assert len([name for name in ALGORITHMS if ":" in name and name not in ours]) == 7
+    assert {name: ALGORITHMS[name].pessimism for name in ours} == {name: ExactCertainty(-0.2 if "dac" in name else -1.0) for name in ours}
     assert ALGORITHMS["dac"].pessimism.floor() == -0.2
     assert ALGORITHMS["sac"].pessimism.floor() == -1.0
 

@@ -50,6 +50,18 @@ DAMAGES = {
 }
 
 
+def test_a_checkpoint_tells_what_was_lived_and_stays_as_it_is(half):
+    kept = Checkpoints(half, WHOLE.identity())
+    before = {path: path.read_bytes() for path in half.rglob("*") if path.is_file()}
+    expected = replay_of(last(half), 1000)
+    lived = kept.transitions(24)
+    assert {name: array.tolist() for name, array in lived.items()} == {name: array.tolist() for name, array in expected.items()}
+    assert {path: path.read_bytes() for path in half.rglob("*") if path.is_file()} == before
+    newest_segment(last(half)).write_bytes(b"")
+    with pytest.raises(DataError, match=r"the replay of .* cannot be read"):
+        kept.transitions(24)
+
+
 def flipped(content: bytes, where: int) -> bytes:
     return content[:where] + bytes([content[where] ^ 1]) + content[where + 1 :]
 

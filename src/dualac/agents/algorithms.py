@@ -8,14 +8,15 @@ from dualac.agents.critics import Quantile, Scalar
 from dualac.agents.duals import Held, Learnt
 from dualac.agents.explorers import FromPolicy, Noise, OptimisticActor, UpperBoundShift
 from dualac.agents.policies import Deterministic, Soft
-from dualac.agents.risk import Bandit, DualDescent, Fixed, SubsetMin
+from dualac.agents.risk import Bandit, DualDescent, ExactCertainty, Fixed, SubsetMin
 from dualac.spelling import replaced
 
 DAC = Algorithm(pessimism=Fixed(-0.2), policy=Soft(), explorer=OptimisticActor(), critic=Scalar())
+SAC = Algorithm(pessimism=Fixed(-1.0), policy=Soft(), explorer=FromPolicy(), critic=Scalar())
 
 ALGORITHMS: dict[str, Algorithm] = {
     "dac": DAC,
-    "sac": Algorithm(pessimism=Fixed(-1.0), policy=Soft(), explorer=FromPolicy(), critic=Scalar()),
+    "sac": SAC,
     "td3": Algorithm(pessimism=Fixed(-1.0, climbs="first"), policy=Deterministic(), explorer=Noise(), critic=Scalar()),
     "ddpg": Algorithm(pessimism=Fixed(0.0), policy=Deterministic(delay=1, target_noise=0.0), explorer=Noise(), critic=Scalar(k=1)),
     "oac": Algorithm(pessimism=Fixed(-0.75), policy=Soft(), explorer=UpperBoundShift(), critic=Scalar()),
@@ -52,4 +53,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "dac:no-adjustments": replaced(DAC, {"explorer.optimism": Held(1.0), "explorer.kl_weight": Held(0.25)}),
     "dac:no-kl-weight-adjustment": replaced(DAC, {"explorer.kl_weight": Held(0.25)}),
     "dac:no-optimism-adjustment": replaced(DAC, {"explorer.optimism": Held(1.0)}),
+    # The theorem's exact side in place of its approximation: nobody's but ours
+    "dac:exact-certainty": replaced(DAC, {"pessimism": ExactCertainty(-0.2)}),
+    "sac:exact-certainty": replaced(SAC, {"pessimism": ExactCertainty(-1.0)}),
 }

@@ -45,6 +45,10 @@ class Actor:
         """Its best action."""
         raise NotImplementedError
 
+    def before_tanh(self, state: Any, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch action"]:
+        """What tanh makes its best action of: beyond 2 or so, tanh has no slope left. A kind that does not say is asked for its action."""
+        return jnp.arctanh(jnp.clip(self.exploit(state, obs), -1.0 + 1e-6, 1.0 - 1e-6))
+
     def backup(self, state: Any, next_obs: Float[Array, "batch obs"], key: Key) -> tuple[Array, Float[Array, "batch"]]:
         """The next action of the TD target, and what being there is worth beyond its value."""
         raise NotImplementedError
@@ -102,6 +106,9 @@ class Soft(Actor):
     def exploit(self, state: SoftState, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch action"]:
         return self.distribution(state, obs).mode()
 
+    def before_tanh(self, state: SoftState, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch action"]:
+        return self.distribution(state, obs).mean
+
     def backup(self, state: SoftState, next_obs: Float[Array, "batch obs"], key: Key) -> tuple[Array, Float[Array, "batch"]]:
         """The next action, and what being there is worth beyond its value: -alpha log pi."""
         after = self.distribution(state, next_obs)
@@ -127,7 +134,7 @@ class Soft(Actor):
 
     def diagnose(self, state: SoftState, obs: Float[Array, "batch obs"]) -> Metrics:
         network = GaussianActor(self.hidden, action_dim(state.actor.params))
-        return {"saturation": jnp.abs(self.distribution(state, obs).mean).mean(), "actor_dormant": dormant(network, state.actor.params, obs)}
+        return {"saturation": jnp.abs(self.before_tanh(state, obs)).mean(), "actor_dormant": dormant(network, state.actor.params, obs)}
 
     def _distribution(self, params: Params, obs: Array) -> TanhNormal:
         mean, log_std = apply(GaussianActor(self.hidden, action_dim(params)), params, obs)
@@ -169,7 +176,10 @@ class Deterministic(Actor):
         return DeterministicState(trained(params, self.lr), jax.tree.map(jnp.copy, params))
 
     def exploit(self, state: DeterministicState, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch action"]:
-        return jnp.tanh(self._mean(state.actor.params, obs))
+        return jnp.tanh(self.before_tanh(state, obs))
+
+    def before_tanh(self, state: DeterministicState, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch action"]:
+        return self._mean(state.actor.params, obs)
 
     def backup(self, state: DeterministicState, next_obs: Float[Array, "batch obs"], key: Key) -> tuple[Array, Float[Array, "batch"]]:
         action = jnp.tanh(self._mean(state.target, next_obs))
@@ -187,7 +197,7 @@ class Deterministic(Actor):
 
     def diagnose(self, state: DeterministicState, obs: Float[Array, "batch obs"]) -> Metrics:
         network = DeterministicActor(self.hidden, action_dim(state.actor.params))
-        return {"saturation": jnp.abs(self._mean(state.actor.params, obs)).mean(), "actor_dormant": dormant(network, state.actor.params, obs)}
+        return {"saturation": jnp.abs(self.before_tanh(state, obs)).mean(), "actor_dormant": dormant(network, state.actor.params, obs)}
 
     def _mean(self, params: Params, obs: Array) -> Array:
         """The pre-tanh action."""

@@ -19,20 +19,13 @@ from jaxtyping import Array, Float, Int
 from dualac.agents.trained import Trained, descend, trained
 from dualac.errors import UsageError
 from dualac.spelling import field_hints, fitted
+from dualac.theory.forms import deviation_form, exact_form, variance_form
+from dualac.theory.moments import spread
 from dualac.types import Key, Metrics
 
 Stat = Literal["std", "var"]  # what beta weighs: the critics' deviation, as in every algorithm, or their variance, as in the paper's theorem
 
-
-def variance(qs: Float[Array, "critics *rest"]) -> Float[Array, "*rest"]:
-    return jnp.mean((qs - qs.mean(axis=0, keepdims=True)) ** 2, axis=0)
-
-
-def spread(qs: Float[Array, "critics *rest"]) -> Float[Array, "*rest"]:
-    """Population standard deviation over the critics, with gradient 0, not NaN, where they agree."""
-    squares = variance(qs)
-    agree = squares <= 0.0
-    return jnp.where(agree, 0.0, jnp.sqrt(jnp.where(agree, 1.0, squares)))
+LEAST_UNIT = 1e-30  # of the spread, to divide by
 
 
 def certainty(qs: Float[Array, "critics *rest"], beta: float | Float[Array, ""], stat: Stat = "std") -> Float[Array, "*rest"]:
@@ -40,7 +33,7 @@ def certainty(qs: Float[Array, "critics *rest"], beta: float | Float[Array, ""],
 
     Only the deviation scales with the reward. With the variance, which the paper's theorem has, the same beta is another attitude on another scale.
     """
-    return qs.mean(axis=0) + beta * (spread(qs) if stat == "std" else variance(qs))
+    return deviation_form(qs, beta) if stat == "std" else variance_form(qs, beta)
 
 
 def refuse_optimism(*betas: float) -> None:
@@ -111,6 +104,39 @@ class Fixed(Attitude):
 
     def objective(self, state: tuple[()], zs: Float[Array, "critics batch atoms"]) -> Float[Array, "batch atoms"]:
         return zs[0] if self.climbs == "first" else certainty(zs, self.beta, self.ensemble_stat)
+
+
+@final
+@dataclass(frozen=True)
+class ExactCertainty(Attitude):
+    """The certainty equivalent itself, of which Fixed is an approximation: Q_mu + (1/t) log E_i e^(t (q_i - Q_mu)), in TD target and actor.
+
+    The theorem has t = 2 beta, so that this is about Q_mu + beta Q_sigma^2: a variance, whose weight depends on the scale of the rewards. Fixed
+    has the deviation Q_sigma. To stand in its place t = 2 beta / S here, S the mean of Q_sigma over the batch and a constant to all gradients:
+    about Q_mu + beta Q_sigma^2 / S, which is Fixed(beta) where the critics disagree as much as they usually do, and scales with the rewards.
+    There it falls twice as fast as Fixed's when they come to disagree more: a square, not a line.
+    It lies between the critics and its gradient is a softmax over them, so it is finite where they agree.
+    """
+
+    beta: float
+    """attitude to risk, as in Fixed: at the usual spread, and for a small beta, the weight of the critics' spread"""
+    unit: Literal["spread", "value"] = "spread"
+    """what beta is measured in: the critics' usual spread (t = 2 beta / S), or values themselves, as the paper's theorem says (t = 2 beta)"""
+
+    def __post_init__(self) -> None:
+        refuse_optimism(self.beta)
+        fitted(field_hints(type(self))["unit"], self.unit, "unit")
+
+    def floor(self) -> float:
+        """At the usual spread it weighs no more than beta, and of two critics it sees no less than the minimum."""
+        return max(self.beta, -1.0)
+
+    def backup(self, state: tuple[()], zs: Float[Array, "critics batch atoms"], key: Key) -> Float[Array, "batch atoms"]:
+        return self.objective(state, zs)
+
+    def objective(self, state: tuple[()], zs: Float[Array, "critics batch atoms"]) -> Float[Array, "batch atoms"]:
+        usual = jax.lax.stop_gradient(spread(zs)).mean() if self.unit == "spread" else 1.0
+        return exact_form(zs, self.beta / jnp.maximum(usual, LEAST_UNIT))
 
 
 @final

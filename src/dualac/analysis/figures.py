@@ -46,7 +46,7 @@ def learning_curve(groups: Mapping[str, list[Path]], title: str, out: Path, rand
             axes.axhline(random_score, color="#777777", linewidth=1, linestyle="--", label="random policy")
         _finish(axes, title, "return of the evaluated policy")
         axes.legend(frameon=False)
-        return _save(figure, out)
+        return save(figure, out)
 
 
 def inside(runs: list[Path], title: str, targets: Mapping[str, float], out: Path) -> Path:
@@ -66,7 +66,7 @@ def inside(runs: list[Path], title: str, targets: Mapping[str, float], out: Path
             if len(names) > 1 or panel in targets:
                 axes.legend(frameon=False, fontsize=8)
         figure.suptitle(title)
-        return _save(figure, out)
+        return save(figure, out)
 
 
 def _finish(axes: Axes, title: str, label: str) -> None:
@@ -75,7 +75,7 @@ def _finish(axes: Axes, title: str, label: str) -> None:
     axes.set_ylabel(label)
 
 
-def _save(figure: Figure, out: Path) -> Path:
+def save(figure: Figure, out: Path, dpi: int = 150) -> Path:
     out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out, dpi=150, metadata={"Date": None} if out.suffix == ".svg" else None)
+    figure.savefig(out, dpi=dpi, metadata={"Date": None} if out.suffix == ".svg" else None)
     return out

@@ -6,11 +6,14 @@ import sys
 from dualac.cli.experiments import sweep
 from dualac.cli.listing import doctor, show_list
 from dualac.cli.runs import evaluate, play
+from dualac.cli.theory import theory
 from dualac.cli.training import resume, train
 from dualac.cli.words import one_line
 from dualac.errors import DualacError, TryAgainError, UsageError, is_disk_trouble, nearest
 
-COMMANDS = {"train": train, "resume": resume, "evaluate": evaluate, "play": play, "sweep": sweep, "list": show_list, "doctor": doctor}
+COMMANDS = {
+    "train": train, "resume": resume, "evaluate": evaluate, "play": play, "sweep": sweep, "theory": theory, "list": show_list, "doctor": doctor,
+}  # fmt: skip
 
 
 def main(words: list[str] | None = None) -> None:

@@ -140,6 +140,17 @@ class Checkpoints:
             return Snapshot(candidate, arrays, manifest["facts"]), reasons
         raise DataError(f"no checkpoint can be read ({'; '.join(reasons) or f'{self.path} holds none'})")
 
+    def transitions(self, step: int) -> Arrays:
+        """What the checkpoint at this step keeps of what was lived, oldest first. Nothing is changed: training may be going on."""
+        try:
+            manifest, _ = self._read(step, lambda name: True)
+            segments = [_load(self.path / str(step) / name) for name in _segments(manifest)]
+        except _UNREADABLE as error:
+            raise DataError(f"the replay of {self.path / str(step)} cannot be read ({error})") from None
+        if not segments:
+            raise DataError(f"the replay of {self.path / str(step)} is empty")
+        return {name: np.concatenate([segment[name] for segment in segments]) for name in segments[0]}
+
     def _read(self, step: int, wanted: Callable[[str], bool]) -> tuple[dict[str, Any], Arrays]:
         """Manifest and state of a checkpoint, once every wanted file has its size and hash."""
         folder = self.path / str(step)

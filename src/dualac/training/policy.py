@@ -1,7 +1,7 @@
-"""A trained policy as a function of NumPy observations."""
+"""A trained agent, and its policy as a function of NumPy observations."""
 
 from pathlib import Path
-from typing import final
+from typing import NamedTuple, final
 
 import jax
 import numpy as np
@@ -12,7 +12,29 @@ from dualac.training.checkpoint import Checkpoints
 from dualac.training.learner import rebuilt
 from dualac.training.member import EPISODE
 from dualac.training.run import Run, load
-from dualac.types import Spec
+from dualac.types import Agent, Spec, State
+
+
+class LoadedAgent(NamedTuple):
+    """All that a run had learned at a checkpoint."""
+
+    run: Run
+    step: int
+    spec: Spec
+    agent: Agent
+    state: State
+    damaged: list[str]  # what stood in the way of a newer one
+
+
+def load_agent(path: Path, step: int | None = None) -> LoadedAgent:
+    """The agent of a run's newest checkpoint, or of the one at `step`."""
+    run = load(path)
+    snapshot, damaged = Checkpoints(path, run.identity()).peek(step)
+    spec = Spec(snapshot.arrays[EPISODE + "obs"].shape[0], snapshot.arrays[EPISODE + "actions"].shape[1])
+    agent = make_agent(run.algorithm, spec)
+    template = {"agent": jax.eval_shape(agent.init, jax.random.key(0))}
+    learned = {name: array for name, array in snapshot.arrays.items() if name.startswith("agent.")}
+    return LoadedAgent(run, snapshot.step, spec, agent, rebuilt(template, learned)["agent"], damaged)
 
 
 @final
@@ -23,14 +45,10 @@ class LoadedPolicy:
     """
 
     def __init__(self, path: Path, step: int | None = None) -> None:
-        self.run: Run = load(path)
-        snapshot, self.damaged = Checkpoints(path, self.run.identity()).peek(step)  # what stood in the way of a newer one
-        self.step = snapshot.step
-        self.spec = Spec(snapshot.arrays[EPISODE + "obs"].shape[0], snapshot.arrays[EPISODE + "actions"].shape[1])
-        agent = make_agent(self.run.algorithm, self.spec)
-        template = {"agent": jax.eval_shape(agent.init, jax.random.key(0))}
-        learned = {name: array for name, array in snapshot.arrays.items() if name.startswith("agent.")}
-        self._state = jax.device_put(agent.judged(rebuilt(template, learned)["agent"]))
+        loaded = load_agent(path, step)
+        self.run, self.step, self.spec, self.damaged = loaded.run, loaded.step, loaded.spec, loaded.damaged
+        agent = loaded.agent
+        self._state = jax.device_put(agent.judged(loaded.state))
         self._exploit = jax.jit(lambda state, obs: agent.exploit(state, (), obs)[0])
 
     def __call__(self, obs: np.ndarray) -> np.ndarray:
