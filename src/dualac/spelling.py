@@ -59,6 +59,13 @@ def fitted(hint: Any, value: Any, name: str) -> Any:
     raise UsageError(f"{name} cannot be {value!r}")
 
 
+def settle(thing: Any) -> None:
+    """For a dataclass's __post_init__: every field as one of its type, or an error that names it. Frozen or not, it is still being made."""
+    hints = field_hints(type(thing))
+    for f in dataclasses.fields(thing):
+        object.__setattr__(thing, f.name, fitted(hints[f.name], getattr(thing, f.name), f.name))
+
+
 def from_json(hint: Any, data: Any) -> Any:
     """What `to_json` wrote, checked against the type it is to have.
 
@@ -217,15 +224,14 @@ def _members(hint: Any) -> tuple[Any, ...]:
 
 
 def _parts(hint: Any) -> dict[str, type]:
-    """The dataclasses that may stand where this type does: itself, or all that were derived from it, a user's own among them."""
+    """The dataclasses that may stand where this type does: itself and all derived from it, a user's own among them, but no abstract one."""
     return {_named(kind): kind for member in _members(hint) if isinstance(member, type) for kind in _derived(member)}
 
 
 def _derived(kind: type) -> Iterator[type]:
-    children = kind.__subclasses__()
-    for child in children:
+    for child in kind.__subclasses__():
         yield from _derived(child)
-    if not children and dataclasses.is_dataclass(kind):
+    if dataclasses.is_dataclass(kind) and not inspect.isabstract(kind):
         yield kind
 
 

@@ -1,6 +1,6 @@
 """The one update of all model-free algorithms."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple, final
 
@@ -10,12 +10,12 @@ from jaxtyping import Array
 
 from dualac.agents.critics import Critic, CriticState
 from dualac.agents.distributions import TanhNormal
-from dualac.agents.explorers import Explorer, FromPolicy, Noise, OptimisticActor, Surroundings
+from dualac.agents.explorers import Explorer, FromPolicy, Noise, OptimisticActor, Surroundings, UpperBoundShift
 from dualac.agents.policies import Policy, Soft
 from dualac.agents.risk import Pessimism, spread
-from dualac.agents.trained import all_finite, norm
+from dualac.agents.trained import Trained, all_finite, norm
 from dualac.errors import UsageError
-from dualac.spelling import field_hints, fitted
+from dualac.spelling import settle
 from dualac.types import Agent, Key, Metrics, Spec, Transition
 
 PESSIMISM = 3  # its stream of keys, beside the three that init is split into
@@ -43,9 +43,12 @@ class Algorithm:
 
     def __post_init__(self) -> None:
         """Parts that do not fit are refused when the row is built, not when it trains."""
+        settle(self)
+        for part in (self.pessimism, self.policy, self.explorer, self.critic):
+            if not is_dataclass(part):
+                raise UsageError(f"{type(part).__name__} is written down with a run and needs @dataclass(frozen=True) above its class")
         if not 0 <= self.gamma < 1:
             raise UsageError(f"gamma must be in [0, 1), not {self.gamma}")
-        fitted(field_hints(type(self))["judged"], self.judged, "judged")
         self.pessimism.check(self.critic.k)
         self.explorer.check(self.policy, self.pessimism.floor())
         own = self.explorer if isinstance(self.explorer, OptimisticActor) else None
@@ -60,7 +63,12 @@ class Algorithm:
             raise UsageError(
                 f"critic.{seen_by_an_optimist[0]} says what an optimist sees, and {type(self.explorer).__name__} looks at no upper bound"
             )
-        if self.explorer_restart_every < 0 or (self.explorer_restart_every and own is None):
+        seeks_disagreement = (
+            isinstance(self.explorer, OptimisticActor | UpperBoundShift) and getattr(self.critic, "upper_bound", "epistemic") == "epistemic"
+        )
+        if self.critic.k == 1 and seeks_disagreement:
+            raise UsageError("an optimist seeks what the critics disagree about: critic.k must be at least 2")
+        if self.explorer_restart_every < 0 or (self.explorer_restart_every and isinstance(self.explorer, FromPolicy | Noise | UpperBoundShift)):
             raise UsageError("explorer_restart_every must be 0 for an explorer that learns nothing, and never negative")
 
 
@@ -95,15 +103,8 @@ def surroundings(row: Algorithm, state: State) -> Surroundings:
     def upper(obs: Array, action: Array, optimism: Array) -> Array:
         return row.critic.upper(row.critic.values(state.critic.online.params, obs, action), optimism)
 
-    def distribution(obs: Array) -> TanhNormal:
-        assert isinstance(row.policy, Soft)  # seen to by the explorer's check
-        return row.policy.distribution(state.policy, obs)
-
-    def bonus(log_prob: Array) -> Array:
-        assert isinstance(row.policy, Soft)
-        return row.policy.bonus(state.policy, log_prob)
-
-    return Surroundings(distribution, lambda obs: row.policy.exploit(state.policy, obs), upper, row.pessimism.floor(), bonus)
+    policy, exploit = partial(row.policy.distribution, state.policy), partial(row.policy.exploit, state.policy)
+    return Surroundings(policy, exploit, upper, row.pessimism.floor(), partial(row.policy.bonus, state.policy))
 
 
 def optimist(row: Algorithm, state: State, obs: Array) -> TanhNormal:
@@ -116,7 +117,6 @@ def successor(row: Algorithm, state: State, next_obs: Array, key: Key) -> tuple[
     """The action of the TD target, and what being there is worth beyond its value."""
     if row.judged == "policy":
         return row.policy.backup(state.policy, next_obs, key)
-    assert isinstance(row.policy, Soft)
     action, log_prob = optimist(row, state, next_obs).sample(key)
     return action, row.policy.bonus(state.policy, log_prob)
 
@@ -185,9 +185,8 @@ def update(row: Algorithm, state: State, batch: Transition, key: Key, count: int
 def diagnose(row: Algorithm, state: State, batch: Transition) -> Metrics:
     """What is too dear to be asked at every update."""
     qs = row.critic.values(state.critic.online.params, batch.obs, batch.action).mean(axis=-1)
-    learned = {"critic": state.critic.online, "actor": state.policy.actor} | (
-        {"optimistic_actor": state.explorer.actor} if isinstance(row.explorer, OptimisticActor) else {}
-    )
+    actors = {"actor": getattr(state.policy, "actor", None), "optimistic_actor": getattr(state.explorer, "actor", None)}
+    learned = {"critic": state.critic.online} | {name: one for name, one in actors.items() if isinstance(one, Trained)}
     return {
         "q_std_over_mean": spread(qs).mean() / jnp.abs(qs.mean(axis=0)).mean(),
         "critic_dormant": row.critic.dormant(state.critic, batch.obs, batch.action),

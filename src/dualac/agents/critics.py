@@ -1,6 +1,7 @@
 """What is learned: values of state and action, by an ensemble. Values carry an axis of atoms, of length one for a scalar critic."""
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, final
 
@@ -13,7 +14,7 @@ from dualac.agents.networks import Critics, apply, dormant, sensible
 from dualac.agents.risk import Stat, certainty, spread
 from dualac.agents.trained import Params, Trained, descend, norm, polyak_average, trained
 from dualac.errors import UsageError
-from dualac.spelling import field_hints, fitted
+from dualac.spelling import settle
 from dualac.types import Key, Spec, Transition
 
 
@@ -31,7 +32,7 @@ class Regression(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ensemble:
+class Ensemble(ABC):
     """`k` critics, their optimiser and their slow copies: what all kinds of critics share. A kind adds its loss and what an optimist sees in it."""
 
     k: int = 2
@@ -46,6 +47,7 @@ class Ensemble:
     """how far the target critics move to the critics at each update (the usual tau)"""
 
     def __post_init__(self) -> None:
+        settle(self)
         if not 1 <= self.k <= 1000 or not sensible(self.hidden) or not 0 < self.lr < math.inf or not 0 < self.polyak <= 1:
             raise UsageError(f"{self}: k must be 1 to 1000, hidden sizes 1 to 65536, lr positive, polyak in (0, 1]")
 
@@ -72,9 +74,9 @@ class Ensemble:
     def dormant(self, state: CriticState, obs: Array, action: Array) -> Float[Array, ""]:
         return dormant(self._network(), state.online.params, obs, action)
 
+    @abstractmethod
     def upper(self, zs: Float[Array, "critics *batch atoms"], optimism: Float[Array, ""]) -> Float[Array, "*batch"]:
         """What an optimist sees."""
-        raise NotImplementedError
 
     def _network(self) -> Critics:
         return Critics(self.k, self.hidden, self.layer_norm, self._atoms())
@@ -82,8 +84,8 @@ class Ensemble:
     def _atoms(self) -> int:
         return 1
 
-    def _loss(self, zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch atoms"]) -> Float[Array, ""]:
-        raise NotImplementedError
+    @abstractmethod
+    def _loss(self, zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch atoms"]) -> Float[Array, ""]: ...
 
 
 @final
@@ -93,10 +95,6 @@ class Scalar(Ensemble):
 
     ensemble_stat: Stat = "std"
     """what an optimist's beta_o weighs: the critics' standard deviation, or their variance, as the paper's theorem has it"""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        fitted(field_hints(type(self))["ensemble_stat"], self.ensemble_stat, "ensemble_stat")
 
     def upper(self, zs: Float[Array, "critics *batch atoms"], optimism: Float[Array, ""]) -> Float[Array, "*batch"]:
         """What an optimist sees: Q_mu + beta_o Q_sigma."""
@@ -123,7 +121,6 @@ class Quantile(Ensemble):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        fitted(field_hints(type(self))["upper_bound"], self.upper_bound, "upper_bound")
         if not 1 <= self.n <= 10_000 or not 0 < self.kappa < math.inf:
             raise UsageError(f"{self}: n must be 1 to 10000 and kappa positive")
 

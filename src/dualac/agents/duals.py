@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 
 from dualac.agents.trained import Trained, descend, trained
 from dualac.errors import UsageError
+from dualac.spelling import settle
 
 DualState = Trained | tuple[()]  # a held scalar has nothing to remember
 
@@ -25,6 +26,9 @@ class Held:
 
     value: float
     """the constant"""
+
+    def __post_init__(self) -> None:
+        settle(self)
 
     def check(self, floor: float = 0.0) -> None:
         if not floor <= self.value < math.inf:
@@ -58,6 +62,7 @@ class Learnt:
     """keep it in (4.5e-5, 1808), as BRO does"""
 
     def __post_init__(self) -> None:
+        settle(self)
         if not (math.isfinite(self.start) and 0 < self.lr < math.inf and 0 <= self.b1 < 1):
             raise UsageError(f"{self}: start must be finite, lr positive and b1 in [0, 1)")
 

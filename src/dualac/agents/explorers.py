@@ -1,6 +1,7 @@
 """Who acts in the environment while the policy learns."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, final
@@ -15,7 +16,7 @@ from dualac.agents.networks import GaussianActor, Perturbation, action_dim, appl
 from dualac.agents.policies import Policy
 from dualac.agents.trained import Params, Trained, descend, frozen, norm, trained
 from dualac.errors import UsageError
-from dualac.spelling import field_hints, fitted
+from dualac.spelling import settle
 from dualac.types import Key, Metrics, Spec
 
 BARRIER = 0.001
@@ -36,11 +37,15 @@ def require_distribution(policy: Policy, why: str) -> None:
         raise UsageError(f"{why}: {type(policy).__name__} is not a distribution; give it the explorer Noise")
 
 
-class Follower:
+class Follower(ABC):
     """What every explorer can be asked. Those that have nothing of their own to learn are content with what stands here, and say how they act."""
 
+    def __post_init__(self) -> None:
+        settle(self)
+
+    @abstractmethod
     def act(self, state: Any, around: Surroundings, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
-        raise NotImplementedError
+        """What it does."""
 
     def check(self, policy: Policy, floor: float) -> None:
         """Refuse what it cannot explore with."""
@@ -76,6 +81,7 @@ class Noise(Follower):
     """standard deviation of the noise; TD3's authors use 0.1, the DAC paper's table prints 0.5"""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= self.sigma < math.inf:
             raise UsageError(f"the noise's sigma must not be negative, not {self.sigma}")
 
@@ -100,6 +106,7 @@ class UpperBoundShift(Follower):
     """the KL to keep instead of the step's length (delta): c = sqrt(2 delta)"""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not (math.isfinite(self.optimism) and 0 <= self.shift < math.inf and (self.kl is None or 0 <= self.kl < math.inf)):
             raise UsageError(f"{self}: optimism must be finite, shift and kl not negative")
         if self.kl is not None and self.shift != type(self).shift:
@@ -169,14 +176,23 @@ class OptimisticActor(Follower):
     """pay it for entropy as the policy is paid, -alpha log pi_o; one line of the paper's derivation has it, its algorithm and every code do not"""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not sensible(self.hidden) or not 0 < self.lr < math.inf or not 0 <= self.head_gain < math.inf:
             raise UsageError(f"{self}: hidden sizes must be 1 to 65536, lr positive, head_gain not negative")
         if not (math.isfinite(self.std_multiplier) and self.std_multiplier > 0 and math.isfinite(self.target_kl) and self.target_kl > 0):
             raise UsageError(f"std_multiplier and target_kl must be positive, not {self.std_multiplier} and {self.target_kl}")
-        for field, value in (("form", self.form), ("kl", self.kl), ("controller", self.controller)):
-            fitted(field_hints(type(self))[field], value, field)
-        if isinstance(self.optimism, Held) and isinstance(self.kl_weight, Held) and self.target_kl != type(self).target_kl:
-            raise UsageError("target_kl is what optimism and KL weight hold the KL at: where both are held themselves, nothing does")
+        if (
+            isinstance(self.optimism, Held)
+            and isinstance(self.kl_weight, Held)
+            and (self.target_kl != type(self).target_kl or self.controller != "own")
+        ):
+            raise UsageError(
+                "target_kl is what optimism and KL weight hold the KL at: where both are held themselves, nothing does, and controller is idle"
+            )
+        if self.barrier and isinstance(self.optimism, Held):
+            raise UsageError("the barrier pushes optimism up: one that is held stays where it is")
+        if self.largest_kl_weight is not None and isinstance(self.kl_weight, Held):
+            raise UsageError("largest_kl_weight bounds what a KL weight may grow to: one that is held stays where it is")
         if self.form == "independent" and self.head_gain != type(self).head_gain:
             raise UsageError("head_gain belongs to the perturbation's heads; an independent actor has none")
         of_deviation = self.std_multiplier != type(self).std_multiplier or self.controller == "executed" or self.optimistic_entropy

@@ -1,6 +1,7 @@
 """What the actor is and what it costs to be it."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, final
@@ -14,14 +15,14 @@ from dualac.agents.duals import Dual, DualState, Held, Learnt
 from dualac.agents.networks import DeterministicActor, GaussianActor, action_dim, apply, dormant, sensible
 from dualac.agents.trained import Params, Trained, descend, norm, polyak_average, trained
 from dualac.errors import UsageError
-from dualac.spelling import field_hints, fitted
+from dualac.spelling import settle
 from dualac.types import Key, Metrics, Spec
 
 Objective = Callable[[Array, Array], Float[Array, "batch"]]  # (obs, action) -> the value an actor climbs
 
 
 @dataclass(frozen=True)
-class Actor:
+class Actor(ABC):
     """What all kinds of actors share. A kind adds its state, whose field `actor` is what is trained, its loss and how it acts."""
 
     stochastic: ClassVar[bool]  # whether it is a distribution, and so has `distribution`
@@ -35,26 +36,36 @@ class Actor:
     """updates of the critics for one of the actors"""
 
     def __post_init__(self) -> None:
+        settle(self)
         if not sensible(self.hidden) or not 0 < self.lr < math.inf or not 1 <= self.delay <= 10_000:
             raise UsageError(f"{self}: hidden sizes must be 1 to 65536, lr positive, delay 1 to 10000")
 
-    def init(self, key: Key, spec: Spec) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def init(self, key: Key, spec: Spec) -> Any: ...
 
+    @abstractmethod
     def exploit(self, state: Any, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch action"]:
         """Its best action."""
-        raise NotImplementedError
+
+    def distribution(self, state: Any, obs: Float[Array, "*batch obs"]) -> TanhNormal:
+        """What it draws its actions from, if it is stochastic."""
+        raise NotImplementedError(f"{type(self).__name__} says it is stochastic and has no distribution")
+
+    def bonus(self, state: Any, log_prob: Float[Array, "batch"]) -> Float[Array, "batch"]:
+        """What it is paid for an action of this log-probability, beyond its value."""
+        return jnp.zeros_like(log_prob)
 
     def before_tanh(self, state: Any, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch action"]:
         """What tanh makes its best action of: beyond 2 or so, tanh has no slope left. A kind that does not say is asked for its action."""
         return jnp.arctanh(jnp.clip(self.exploit(state, obs), -1.0 + 1e-6, 1.0 - 1e-6))
 
+    @abstractmethod
     def backup(self, state: Any, next_obs: Float[Array, "batch obs"], key: Key) -> tuple[Array, Float[Array, "batch"]]:
         """The next action of the TD target, and what being there is worth beyond its value."""
-        raise NotImplementedError
 
+    @abstractmethod
     def improve(self, state: Any, objective: Objective, obs: Float[Array, "batch obs"], key: Key) -> tuple[Any, Metrics]:
-        raise NotImplementedError
+        """One step up what it climbs."""
 
     def follow(self, state: Any) -> Any:
         """The slow copy of the actor, where there is one, comes a little closer."""
@@ -81,7 +92,7 @@ class Soft(Actor):
     targets_wait: ClassVar[bool] = False
 
     temperature: Dual = Learnt(1.0, lr=3e-4, b1=0.9)
-    """price of being predictable (alpha)"""
+    """price of being predictable (alpha); a new Learnt(...) has the adjusters' learning rate unless told: Learnt(0.2, lr=3e-4, b1=0.9)"""
     entropy_per_dim: float = -0.5
     """target entropy for each action dimension (H* = this times A)"""
     successor: Literal["sample", "mode"] = "sample"
@@ -92,7 +103,6 @@ class Soft(Actor):
         self.temperature.check()
         if isinstance(self.temperature, Held) and self.entropy_per_dim != type(self).entropy_per_dim:
             raise UsageError("entropy_per_dim is what the temperature holds the entropy at: a held temperature holds nothing")
-        fitted(field_hints(type(self))["successor"], self.successor, "successor")
         if not math.isfinite(self.entropy_per_dim):
             raise UsageError(f"{self}: entropy_per_dim must be finite")
 
@@ -170,6 +180,8 @@ class Deterministic(Actor):
         super().__post_init__()
         if not (0 <= self.target_noise < math.inf and 0 < self.noise_clip < math.inf and 0 < self.polyak <= 1):
             raise UsageError(f"{self}: target_noise must not be negative, noise_clip positive, polyak in (0, 1]")
+        if self.target_noise == 0 and self.noise_clip != type(self).noise_clip:
+            raise UsageError("noise_clip clips the noise of the TD target: with target_noise 0 there is none")
 
     def init(self, key: Key, spec: Spec) -> DeterministicState:
         params = DeterministicActor(self.hidden, spec.action_dim).init(key, jnp.zeros((1, spec.obs_dim)))

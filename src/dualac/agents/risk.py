@@ -9,6 +9,7 @@ For two critics spread is |q_1 - q_2| / 2, so beta = -1 *is* the minimum and +1 
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, final
 
@@ -18,7 +19,7 @@ from jaxtyping import Array, Float, Int
 
 from dualac.agents.trained import Trained, descend, trained
 from dualac.errors import UsageError
-from dualac.spelling import field_hints, fitted
+from dualac.spelling import settle
 from dualac.theory.forms import deviation_form, exact_form, variance_form
 from dualac.theory.moments import spread
 from dualac.types import Key, Metrics
@@ -42,19 +43,27 @@ def refuse_optimism(*betas: float) -> None:
             raise UsageError(f"pessimism is negative or zero (-1 is the minimum of two critics), not {beta}")
 
 
-class Attitude:
+def require_disagreement(critics: int, weighed: bool) -> None:
+    if critics == 1 and weighed:
+        raise UsageError("one critic disagrees with nobody: beta weighs nothing; raise critic.k, or set pessimism.beta 0")
+
+
+class Attitude(ABC):
     """What every pessimism can be asked. Most have nothing to remember, nothing to learn and hear nothing: that is what stands here.
 
     One of your own is a frozen dataclass derived from this that says what the TD target takes of the critics, and what the actor climbs.
     """
 
+    def __post_init__(self) -> None:
+        settle(self)
+
+    @abstractmethod
     def backup(self, state: Any, zs: Float[Array, "critics batch atoms"], key: Key) -> Float[Array, "batch atoms"]:
         """What the TD target takes of the slow critics."""
-        raise NotImplementedError
 
+    @abstractmethod
     def objective(self, state: Any, zs: Float[Array, "critics batch atoms"]) -> Float[Array, "batch atoms"]:
         """What the actor climbs."""
-        raise NotImplementedError
 
     def check(self, critics: int) -> None:
         """Refuse an ensemble of this size, if it makes no sense."""
@@ -92,9 +101,11 @@ class Fixed(Attitude):
     """what beta weighs: the critics' standard deviation, or their variance, as the paper's theorem has it"""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         refuse_optimism(self.beta, self.beta if self.backup_beta is None else self.backup_beta)
-        for field, value in (("climbs", self.climbs), ("ensemble_stat", self.ensemble_stat)):
-            fitted(field_hints(type(self))[field], value, field)
+
+    def check(self, critics: int) -> None:
+        require_disagreement(critics, any((self.beta, self.backup_beta, self.ensemble_stat != "std")))
 
     def floor(self) -> float:
         return self.beta
@@ -124,8 +135,11 @@ class ExactCertainty(Attitude):
     """what beta is measured in: the critics' usual spread (t = 2 beta / S), or values themselves, as the paper's theorem says (t = 2 beta)"""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         refuse_optimism(self.beta)
-        fitted(field_hints(type(self))["unit"], self.unit, "unit")
+
+    def check(self, critics: int) -> None:
+        require_disagreement(critics, bool(self.beta))
 
     def floor(self) -> float:
         """At the usual spread it weighs no more than beta, and of two critics it sees no less than the minimum."""
@@ -148,6 +162,7 @@ class SubsetMin(Attitude):
     """how many critics the TD target takes the minimum of (M)"""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.m < 1:
             raise UsageError(f"SubsetMin takes the minimum of at least one critic, not of {self.m}")
 
@@ -190,11 +205,15 @@ class Bandit(Attitude):
     """episodes over which a gain is standardised"""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.arms:
             raise UsageError("a bandit needs at least one arm to play")
         refuse_optimism(*self.arms)
         if not (0 < self.lr < math.inf and 0 <= self.decay <= 1 and 1 <= self.window <= 1000):
             raise UsageError(f"{self}: lr must be positive, decay in [0, 1], window 1 to 1000")
+
+    def check(self, critics: int) -> None:
+        require_disagreement(critics, any(self.arms))
 
     def floor(self) -> float:
         return min(self.arms)
@@ -256,7 +275,9 @@ class DualDescent(Attitude):
     """keep b at zero or below; the paper sets no bound"""
 
     def __post_init__(self) -> None:
-        refuse_optimism(self.start)
+        super().__post_init__()
+        if not -math.inf < self.start <= 0:
+            raise UsageError(f"pessimism is negative or zero (-0.5 is the minimum of two critics here), not {self.start}")
         if not (0 < self.lr < math.inf and 0 <= self.b1 < 1):
             raise UsageError(f"{self}: lr must be positive and b1 in [0, 1)")
 

@@ -13,7 +13,7 @@ from typing import Any, final
 from dualac.agents.actor_critic import Algorithm
 from dualac.envs import Protocol
 from dualac.errors import DataError, DualacError, RunFailedError, UsageError
-from dualac.spelling import PART, difference, field_hints, fitted, from_json, to_json
+from dualac.spelling import PART, difference, from_json, settle, to_json
 from dualac.training.lock import owned
 
 DONE = "DONE"
@@ -62,8 +62,7 @@ class Run:
     """the seeds that share one vmapped program with this one; empty when it runs alone"""
 
     def __post_init__(self) -> None:
-        for field, hint in field_hints(type(self)).items():  # steps=1e6 is what people type
-            object.__setattr__(self, field, fitted(hint, getattr(self, field), field))
+        settle(self)  # steps=1e6 is what people type
         ranges = {
             "seed": (0, 2**31 - 1), "steps": (1, 10**12), "warmup": (0, 10**12), "replay_ratio": (1, 1024), "batch_size": (1, 2**20),
             "capacity": (1, 10**10), "reset_every": (0, 10**12), "eval_every": (1, 10**12),
