@@ -95,3 +95,98 @@ def test_it_is_listed_against_another(mine, capsys):
     assert cli.run(["list", "algorithms", mine, "--diff", "dac"]) == 0
     said = capsys.readouterr().out
     assert "LowerHalf()" in said and "Fixed(-0.2)" in said and "critic.k" in said
+
+
+CHAIN = """
+from dataclasses import dataclass
+import jax.numpy as jnp
+from dualac.agents.actor_critic import Algorithm
+from dualac.agents.critics import Scalar
+from dualac.agents.distributions import TanhNormal
+from dualac.agents.explorers import FromPolicy, Noise
+from dualac.agents.policies import Actor, Soft
+from dualac.agents.risk import Attitude
+from beside import HALF
+
+@dataclass(frozen=True)
+class Least(Attitude):
+    def backup(self, state, zs, key):
+        return zs.min(axis=0)
+    def objective(self, state, zs):
+        return zs.min(axis=0)
+
+@dataclass(frozen=True)
+class Most(Least):
+    share: float = HALF
+    def objective(self, state, zs):
+        return zs.max(axis=0)
+
+@dataclass(frozen=True)
+class Blur(Noise):
+    pass
+
+@dataclass(frozen=True)
+class Constant(Actor):
+    '''Draws around nought, and learns nothing.'''
+    stochastic = True
+    targets_wait = False
+    def init(self, key, spec):
+        return (jnp.zeros((spec.action_dim,)),)
+    def distribution(self, state, obs):
+        mean = jnp.broadcast_to(state[0], (*obs.shape[:-1], state[0].shape[0]))
+        return TanhNormal(mean, mean)
+    def exploit(self, state, obs):
+        return self.distribution(state, obs).mode()
+    def backup(self, state, next_obs, key):
+        action, log_prob = self.distribution(state, next_obs).sample(key)
+        return action, jnp.zeros_like(log_prob)
+    def improve(self, state, objective, obs, key):
+        return state, {"actor_loss": -objective(obs, self.exploit(state, obs)).mean()}
+
+least = Algorithm(Least(), Soft(), FromPolicy(), Scalar())
+most = Algorithm(Most(), Soft(), Blur(), Scalar())
+plain = Algorithm(Least(), Soft(), Noise(), Scalar())
+constant = Algorithm(Least(), Constant(), FromPolicy(), Scalar())
+"""
+
+
+@pytest.fixture
+def chain(tmp_path):
+    (tmp_path / "beside.py").write_text("HALF = 0.5\n")
+    (tmp_path / "chain.py").write_text(CHAIN)
+    return f"{tmp_path / 'chain.py'}"
+
+
+@pytest.mark.parametrize("row", ["least", "most", "plain", "constant"])
+def test_parts_that_others_are_derived_from_stay_parts_the_library_s_too(chain, row):
+    mine = api.find_algorithm(f"{chain}:{row}")
+    assert from_json(type(mine), json.loads(json.dumps(to_json(mine)))) == mine
+
+
+def test_a_policy_of_one_s_own_explores_by_its_own_randomness(chain, tmp_path):
+    row = replaced(api.find_algorithm(f"{chain}:constant"), {"critic.hidden": (8,)})
+    sys.path.insert(0, str(ROOT / "tests"))
+    short = {"warmup": 10, "batch_size": 8, "capacity": 100, "eval_every": 20, "log_every": 10, "eval_episodes": 1, "quiet": True}
+    dualac.train(row, "cli_toys:Point-v0", name="constant", steps=20, out=tmp_path / "runs", **short)
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("@dataclass(frozen=True)\nclass Half(Attitude):\n    def backup(self, state, zs, key):\n        return zs[0]\n", "abstract.*objective"),
+        ("class Half(Attitude):\n    def backup(self, s, zs, key):\n        return zs[0]\n    objective = backup\n", "needs @dataclass"),
+        ("raise SystemExit(3)\n", "SystemExit"),
+    ],
+)
+def test_a_part_that_is_not_whole_is_refused_in_a_sentence_when_the_row_is_built(tmp_path, body, told):
+    heads = ("dataclasses import dataclass", "dualac.agents.actor_critic import Algorithm", "dualac.agents.risk import Attitude")
+    rest = ("dualac.agents.policies import Soft", "dualac.agents.explorers import FromPolicy", "dualac.agents.critics import Scalar")
+    text = "".join(f"from {line}\n" for line in (*heads, *rest)) + body + "row = Algorithm(Half(), Soft(), FromPolicy(), Scalar())\n"
+    (tmp_path / "half.py").write_text(text)
+    with pytest.raises(UsageError, match=told):
+        api.find_algorithm(f"{tmp_path / 'half.py'}:row")
+
+
+def test_what_is_known_by_a_name_and_is_no_row_is_told():
+    with pytest.raises(UsageError, match="dualac train sac TASK --replay-ratio 16 --resets"):
+        api.find_algorithm("sr-sac")

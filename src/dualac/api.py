@@ -22,6 +22,8 @@ __all__ = ["FinishedRun", "LoadedPolicy", "load_policy", "make_agent", "make_env
 
 make_env = envs.make
 
+PRESETS = {"sr-sac": "dualac train sac TASK --replay-ratio 16 --resets 160k,320k,480k,640k,800k"}  # known by a name, and no row of their own
+
 
 @final
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ def find_algorithm(name: str) -> Algorithm:
         if variable not in rows:
             raise UsageError(f"{path} has no Algorithm called {variable!r}{nearest(variable, rows) or '; it has ' + (', '.join(rows) or 'none')}")
         return module[variable]
+    if name in PRESETS:
+        raise UsageError(f"{name} is {PRESETS[name]}: replay ratio and resets belong to a run, whatever its algorithm")
     if name not in ALGORITHMS:
         raise UsageError(f"no algorithm is called {name!r}{nearest(name, list(ALGORITHMS))}; dualac list algorithms shows them")
     return ALGORITHMS[name]

@@ -13,7 +13,7 @@ from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.duals import Learnt
 from dualac.agents.risk import Bandit, DualDescent
 from dualac.envs import Protocol
-from dualac.spelling import changes, to_python
+from dualac.spelling import changes, options, to_python
 
 SYMBOLS = {"temperature": "alpha", "optimism": "beta_o", "kl_weight": "tau"}
 PARTS = ("pessimism", "policy", "explorer", "critic")
@@ -65,8 +65,9 @@ def show_difference(console: Console, names: tuple[str, str], rows: tuple[Algori
 
 
 def show_algorithm(console: Console, name: str, row: Algorithm) -> None:
-    """One row, fully spelt out, as one would write it."""
-    console.print(f"{name} = {to_python(row)}", soft_wrap=True)
+    """One row, as one would write it, then every value of it with what it means, by the path that changes it."""
+    console.print(f"{name} = {to_python(row)}\n", soft_wrap=True)
+    _print_columns(console, [(option.path, to_python(option.value), option.help) for option in options(row)])
 
 
 def _print_columns(console: Console, rows: list[tuple[str, ...]]) -> None:

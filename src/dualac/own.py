@@ -27,11 +27,14 @@ def _load(path: str) -> ModuleType:
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is not a Python file")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(Path(path).parent))  # what stands beside it can be imported, as when Python runs it
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise UsageError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(str(Path(path).parent))
     return module
 
 

@@ -252,6 +252,17 @@ GAUSSIAN, POINT = Soft(), Deterministic()
         (dict(judged="explorer", explorer=OptimisticActor(form="deterministic")), "not a deterministic one"),
         (dict(judged="explorer", explorer=OptimisticActor(), policy=Soft(successor="mode")), "successor"),
         (dict(judged="nobody"), "judged"),
+        (dict(pessimism=Soft()), "pessimism cannot be Soft"),
+        (dict(pessimism=-1.0), "pessimism cannot be -1.0"),
+        (dict(policy=Fixed(-1.0)), "policy cannot be Fixed"),
+        (dict(policy=Soft), "policy cannot be"),
+        (dict(explorer=None), "explorer cannot be None"),
+        (dict(critic=Scalar), "critic cannot be"),
+        (dict(gamma="x"), "gamma cannot be 'x'"),
+        (dict(critic=Scalar(k=1)), "one critic disagrees with nobody"),
+        (dict(pessimism=Bandit(), critic=Scalar(k=1)), "one critic disagrees with nobody"),
+        (dict(pessimism=Fixed(0.0), explorer=OptimisticActor(), critic=Scalar(k=1)), "critic.k must be at least 2"),
+        (dict(explorer_restart_every=2.5, explorer=OptimisticActor()), "explorer_restart_every cannot be 2.5"),
         (dict(explorer_restart_every=10), "explorer_restart_every"),
         (dict(explorer_restart_every=-1, explorer=OptimisticActor()), "explorer_restart_every"),
     ],
@@ -259,6 +270,23 @@ GAUSSIAN, POINT = Soft(), Deterministic()
 def test_parts_that_do_not_fit_are_refused_with_a_sentence_when_the_row_is_built(parts, sentence):
     with pytest.raises(UsageError, match=sentence):
         Algorithm(**dict(pessimism=Fixed(-1.0), policy=GAUSSIAN, explorer=FromPolicy(), critic=Scalar()) | parts)
+
+
+@pytest.mark.parametrize(
+    ("part", "wrong"),
+    [
+        (Soft, dict(temperature=0.2)), (Soft, dict(delay=1.5)), (Soft, dict(hidden=256)), (OptimisticActor, dict(optimism=1.0)),
+        (OptimisticActor, dict(barrier="no")), (OptimisticActor, dict(barrier=True, optimism=Held(1.0))),
+        (OptimisticActor, dict(largest_kl_weight=20.0, kl_weight=Held(1.0))),
+        (OptimisticActor, dict(controller="executed", optimism=Held(1.0), kl_weight=Held(1.0))),
+        (Scalar, dict(k=2.5)), (Scalar, dict(hidden=(256.5,))), (Scalar, dict(layer_norm="no")), (Fixed, dict(beta="a")),
+        (Bandit, dict(arms=-1.0)), (Bandit, dict(window=2.5)), (SubsetMin, dict(m=1.5)), (Held, dict(value="much")),
+        (Deterministic, dict(target_noise=0.0, noise_clip=0.1)),
+    ],
+)  # fmt: skip
+def test_values_of_another_kind_are_refused_with_a_sentence_when_the_part_is_built(part, wrong):
+    with pytest.raises(UsageError):
+        part(**wrong)
 
 
 def test_a_bandit_without_arms_is_refused_with_a_sentence():

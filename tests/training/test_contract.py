@@ -1,5 +1,6 @@
 """The contract: a run that is killed and resumed, however often and wherever, ends with the bits of one that never was."""
 
+import dataclasses
 import subprocess
 import sys
 import time
@@ -25,6 +26,7 @@ from tests.training.runs import (
     replay_of,
     rows,
     same,
+    tiny,
     trained,
 )  # fmt: skip
 
@@ -120,6 +122,17 @@ def test_a_worker_killed_at_random_moments_ends_as_one_that_never_was(tmp_path):
                 kills += 1
     assert kills > 1
     assert_same_run(path, straight, capacity=300)
+
+
+def test_a_run_whose_explorer_restarts_goes_on_across_restart_and_reset_as_one_that_was_never_stopped(tmp_path):
+    """Restarts after 12, 24 and 36, a reset after 25; stopped at the step of a restart and between restart and reset."""
+    row = dataclasses.replace(tiny("dac-v1"), explorer_restart_every=12)
+    run = dataclasses.replace(a_run("dac-v1"), algorithm=row)
+    straight = trained(run, tmp_path / "straight")
+    assert [event["step"] for event in events(straight, "explorer_restarted")] == [12, 24, 36]
+    for steps in (12, 24, 40):
+        path = trained(extended(run, steps), tmp_path / "stopped")
+    assert (last(path) / "state.safetensors").read_bytes() == (last(straight) / "state.safetensors").read_bytes()
 
 
 @pytest.mark.parametrize("steps", [24, 25])

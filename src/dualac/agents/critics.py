@@ -44,7 +44,7 @@ class Ensemble(ABC):
     lr: float = 3e-4
     """Adam's learning rate"""
     polyak: float = 0.005
-    """how far the target critics move to the critics at each update (the usual tau)"""
+    """how far the target critics move to the critics each time they do (the usual tau)"""
 
     def __post_init__(self) -> None:
         settle(self)

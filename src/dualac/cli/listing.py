@@ -17,16 +17,18 @@ def show_list(words: list[str]) -> int:
     parser.add_argument("name", nargs="?", help="one algorithm, fully spelt out")
     parser.add_argument("--diff", metavar="OTHER", help="how NAME differs from this algorithm")
     parser.add_argument("--verbose", action="store_true", help="tasks with their sizes, caps, scores and sets, and the protocol they are played by")
-    parser.add_argument("--protocol", metavar="NAME", help="the protocol that --verbose shows (paper)", default="paper")
+    parser.add_argument("--protocol", metavar="NAME", help="the protocol that --verbose shows (paper)")
     asked = parser.parse(words)
-    if (asked.what != "algorithms" and (asked.name or asked.diff)) or (asked.diff and not asked.name):
+    if (asked.what != "algorithms" and (asked.name or asked.diff)) or (asked.diff is not None and not asked.name):
         raise UsageError("a name and --diff belong to algorithms: dualac list algorithms dac --diff sac")
+    if (asked.verbose and asked.what != "tasks") or (asked.protocol is not None and not asked.verbose):
+        raise UsageError("--verbose is about tasks, and --protocol about what it shows: dualac list tasks --verbose --protocol official")
     if asked.what == "experiments":
         show_experiments(console)
     elif asked.what == "tasks":
-        show_tasks(envs.find_protocol(asked.protocol) if asked.verbose else None)
+        show_tasks(envs.find_protocol(asked.protocol or "paper") if asked.verbose else None)
         print(envs.NOT_LISTED, file=sys.stderr)
-    elif asked.diff:
+    elif asked.diff is not None:
         show_difference(console, (asked.name, asked.diff), (find_algorithm(asked.name), find_algorithm(asked.diff)))
     elif asked.name:
         show_algorithm(console, asked.name, find_algorithm(asked.name))
