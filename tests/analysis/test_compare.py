@@ -8,6 +8,7 @@ import pytest
 from tests.analysis.written import write_run, write_sweep
 
 from dualac.analysis.compare import compare, sparkline
+from dualac.analysis.summary import Choices
 from dualac.cli import run
 from dualac.errors import DataError, UsageError
 
@@ -45,9 +46,9 @@ def test_runs_are_compared_where_all_have_been(tmp_path: Path):
     write_run(tmp_path, "dac")
     write_run(tmp_path, "sac", reached=40_000)
     assert compare([tmp_path]).at == {"dmc/cheetah-run": 40_000}
-    assert compare([tmp_path], at=20_000).at == {"dmc/cheetah-run": 20_000}
+    assert compare([tmp_path], Choices(at=20_000)).at == {"dmc/cheetah-run": 20_000}
     with pytest.raises(UsageError, match="not all have come further than 40000"):
-        compare([tmp_path], at=50_000)
+        compare([tmp_path], Choices(at=50_000))
 
 
 def test_unlike_replay_ratios_are_said(tmp_path: Path):
@@ -66,7 +67,7 @@ def test_json_is_one_object_without_nan(tmp_path: Path, capsys: pytest.CaptureFi
 def test_bounds_make_scores_of_returns(tmp_path: Path):
     write_sweep(tmp_path, {"dac": 0.5, "sac": 0.4}, ["gym/Pendulum-v1"], 2)
     assert compare([tmp_path]).rows[0].found.estimate > 100
-    assert compare([tmp_path], bounds={"": (0.0, 1000.0)}).rows[0].found.estimate < 1
+    assert compare([tmp_path], Choices(bounds={"": (0.0, 1000.0)})).rows[0].found.estimate < 1
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ import numpy as np
 
 from dualac.analysis import statistics
 from dualac.analysis.frame import RunRecord, read
-from dualac.analysis.groups import Group, Unlike, group
-from dualac.analysis.scores import Board, Bounds, grid, held
+from dualac.analysis.groups import Group, group
+from dualac.analysis.scores import Board, grid, held
 from dualac.analysis.statistics import Interval, iqm
-from dualac.analysis.summary import generator
+from dualac.analysis.summary import USUAL, At, Choices, generator
 from dualac.analysis.wording import difference_told, printable, range_told, several, steps_told
 from dualac.errors import DataError, UsageError
 
@@ -42,23 +42,23 @@ class Side(NamedTuple):
     runs: list[RunRecord]
 
 
-def compare(places: Sequence[Path], *, bounds: Bounds | None = None, at: int | None = None, unlike: Unlike = "refuse") -> Compared:
+def compare(places: Sequence[Path], choices: Choices = USUAL) -> Compared:
     """Each place is a side if there are several, each agent is one if there is one place."""
     frames = [read([place]) for place in places]
     for place, frame in zip(places, frames, strict=True):
         if not frame.runs:
             told = f" ({frame.damaged[0]})" if frame.damaged else ""
             raise DataError(f"no run at or below {place}{told}; dualac train makes some")
-    grouped = [group(frame.runs, unlike) for frame in frames]
+    grouped = [group(frame.runs, choices.unlike, choices.rows) for frame in frames]
     sides = _sides(places, [found.groups for found in grouped])
     if len(sides) < 2:
         raise UsageError(f"only {sides[0].label if sides else 'nothing'} was found: give a second RUN or directory to compare with")
-    board = Board([one for found in grouped for one in found.groups], bounds or {})
+    board = Board([one for found in grouped for one in found.groups], choices.bounds)
     tasks = sorted(set.intersection(*({run.task for run in side.runs} for side in sides)))
     if not tasks:
         told = "; ".join(f"{side.label} has {several(sorted({run.task for run in side.runs}), 3)}" for side in sides)
         raise DataError(f"no task is common to all that are compared: {told}")
-    steps = {task: _common_step(sides, board, task, at) for task in tasks}
+    steps = {task: _common_step(sides, board, task, choices.at) for task in tasks}
     rows = [row for task in tasks for row in _rows(sides, board, task, steps[task])]
     notes = [f"left out: {run.path}, {reason} (--unlike separate keeps it apart)" for found in grouped for run, reason in found.refused]
     notes += [str(one) for frame in frames for one in frame.damaged]
@@ -94,14 +94,14 @@ def _ending(place: Path, places: Sequence[Path]) -> str:
     return str(place)
 
 
-def _common_step(sides: list[Side], board: Board, task: str, at: int | None) -> float:
+def _common_step(sides: list[Side], board: Board, task: str, at: At) -> float:
     reached = min(max(board.last(run) for run in side.runs if run.task == task) for side in sides)
     if reached < 0:
         behind = [side.label for side in sides if max(board.last(run) for run in side.runs if run.task == task) < 0]
         raise DataError(f"{several(behind)} has no evaluation of {task} yet; wait for the first")
-    if at is not None and at > reached:
+    if isinstance(at, int) and at > reached:
         raise UsageError(f"--at {at}: on {task} not all have come further than {reached:.0f}")
-    return reached if at is None else float(at)
+    return float(at) if isinstance(at, int) else reached
 
 
 def _scores(side: Side, board: Board, task: str, step: float) -> np.ndarray:

@@ -6,7 +6,7 @@ called by what differs. Runs under other rules (protocol, version of the simulat
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -37,6 +37,7 @@ SIMULATORS = {
 MOST_NAMED = 3  # settings that a label names before it says how many more there are
 
 Rules = tuple[tuple[str, Any], ...]
+Rows = Mapping[str, dict[str, Any]]  # the table of algorithms: what `settings` of a run without any override is, by name
 
 
 class Group(NamedTuple):
@@ -49,6 +50,8 @@ class Group(NamedTuple):
     replay_ratio: int
     settings: dict[str, Any]
     """what the agent is, by path"""
+    overrides: dict[str, Any]
+    """where it departs from the row of its name"""
     runs: list[RunRecord]
 
     @property
@@ -63,8 +66,8 @@ class Grouped(NamedTuple):
     notes: list[str]
 
 
-def group(runs: Iterable[RunRecord], unlike: Unlike = "refuse") -> Grouped:
-    """Runs by agent and replay ratio, each cell of task and seed once."""
+def group(runs: Iterable[RunRecord], unlike: Unlike = "refuse", rows: Rows | None = None) -> Grouped:
+    """Runs by agent and replay ratio, each cell of task and seed once. With `rows`, an agent that is not what its name says is called by how."""
     runs = list(runs)
     usual = _usual_rules(runs)
     refused = []
@@ -75,21 +78,21 @@ def group(runs: Iterable[RunRecord], unlike: Unlike = "refuse") -> Grouped:
             told = ", ".join(f"{name} {_short(value)}, not {_short(dict(usual[run.suite])[name])}" for name, value in other)
             refused.append((run, f"played by other rules than the rest of {run.suite}: {told}"))
             continue
-        cells[run.name, json.dumps(settings(run), sort_keys=True, default=str), other, run.replay_ratio].append(run)
+        cells[run.name, json.dumps(settings(run.spec), sort_keys=True, default=str), other, run.replay_ratio].append(run)
     several = len({key[3] for key in cells}) > 1
-    names = _labels([key[:3] for key in cells])
+    names = _labels([key[:3] for key in cells], rows or {})
     notes: list[str] = []
     groups = []
     for key, members in cells.items():
-        agent = names[key[:3]]
+        agent, overrides = names[key[:3]]
         label = f"{agent}, RR {key[3]}" if several else agent
-        groups.append(Group(label, key[0], agent, key[3], json.loads(key[1]), _each_once(members, label, notes)))
+        groups.append(Group(label, key[0], agent, key[3], json.loads(key[1]), overrides, _each_once(members, label, notes)))
     return Grouped(sorted(groups, key=lambda one: (one.replay_ratio, one.label)), refused, notes)
 
 
-def settings(run: RunRecord) -> dict[str, Any]:
-    """What the agent is, flat: `explorer.target_kl` -> 0.25."""
-    return dict(_flat({key: value for key, value in run.spec.items() if key not in NOT_THE_AGENT}))
+def settings(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What the agent of a run.json is, flat: `algorithm.explorer.target_kl` -> 0.25."""
+    return dict(_flat({key: value for key, value in spec.items() if key not in NOT_THE_AGENT}))
 
 
 def rules(run: RunRecord) -> Rules:
@@ -117,22 +120,39 @@ def _departure(ours: Rules, usual: Rules) -> Rules:
     return tuple(mine for mine, theirs in zip(ours, usual, strict=True) if mine != theirs and mine[1] != "")
 
 
-def _labels(agents: list[tuple[str, str, Rules]]) -> dict[tuple[str, str, Rules], str]:
-    """A name where it is one agent's alone; else the name and what differs."""
-    found: dict[tuple[str, str, Rules], str] = {}
+Agent = tuple[str, str, Rules]
+
+
+def _labels(agents: list[Agent], rows: Rows) -> dict[Agent, tuple[str, dict[str, Any]]]:
+    """The name of an agent that is its row in the table, or, without one, in the middle of several; else the name and what differs."""
+    found: dict[Agent, tuple[str, dict[str, Any]]] = {}
     for name in dict.fromkeys(agent[0] for agent in agents):
-        same = list(dict.fromkeys(agent for agent in agents if agent[0] == name))
-        trees = {agent: json.loads(agent[1]) for agent in same}
-        paths = sorted({path for tree in trees.values() for path in tree})
-        varying = [path for path in paths if len({json.dumps(tree.get(path)) for tree in trees.values()}) > 1]
-        for agent in same:
-            words = [f"{path.removeprefix('algorithm.')}={_short(trees[agent].get(path))}" for path in varying]
+        trees = {agent: json.loads(agent[1]) for agent in dict.fromkeys(agents) if agent[0] == name}
+        middle = rows.get(name) or _middle(trees)
+        for agent, tree in trees.items():
+            against = [middle] if middle else list(trees.values())
+            paths = sorted({path for other in [*against, tree] for path in other})
+            apart = {path: tree.get(path) for path in paths if any(_plain(tree.get(path)) != _plain(other.get(path)) for other in against)}
+            words = [f"{path.removeprefix('algorithm.')}={_short(value)}" for path, value in apart.items()]
             words = [*words[:MOST_NAMED], *([f"and {len(words) - MOST_NAMED} more"] if len(words) > MOST_NAMED else [])]
             words += [f"{rule}={_short(value)}" for rule, value in agent[2]]
             label = f"{name} [{', '.join(words)}]" if words else name
-            taken = sum(other == label or other.startswith(f"{label} #") for other in found.values())
-            found[agent] = f"{label} #{taken + 1}" if taken else label
+            taken = sum(other == label or other.startswith(f"{label} #") for other, _ in found.values())
+            found[agent] = f"{label} #{taken + 1}" if taken else label, apart if middle else {}
     return found
+
+
+def _plain(value: Any) -> Any:
+    """Tuples and lists are one in JSON."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _middle(trees: dict[Any, dict[str, Any]]) -> Any:
+    """The agent that differs least from all the others of its name: the default of a sensitivity study. None where several do."""
+    paths = {path for tree in trees.values() for path in tree}
+    distances = {one: sum(tree.get(path) != other.get(path) for other in trees.values() for path in paths) for one, tree in trees.items()}
+    nearest = [one for one, distance in distances.items() if distance == min(distances.values())]
+    return trees[nearest[0]] if len({json.dumps(trees[one], sort_keys=True) for one in nearest}) == 1 else None
 
 
 def _each_once(runs: list[RunRecord], label: str, notes: list[str]) -> list[RunRecord]:

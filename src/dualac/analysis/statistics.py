@@ -135,6 +135,18 @@ def difference(ours: np.ndarray, theirs: np.ndarray, rng: np.random.Generator, *
     return told if told.separable else told._replace(more_seeds=_more_seeds(estimate, variance * seeds, seeds, sum(e.freedom for e in errors)))
 
 
+def ratio(ours: np.ndarray, theirs: np.ndarray, rng: np.random.Generator, replications: int = REPLICATIONS) -> Interval:
+    """Our IQM over theirs, on the tasks that both have."""
+    both = _in_both(ours, theirs)
+    below = float(iqm(theirs[:, both])) if both.any() else 0.0
+    if not below > 0:
+        return UNDEFINED
+    above, divisors = (_replicates(side[:, both], iqm, rng, replications) for side in (ours, theirs))
+    shares = np.divide(above, divisors, out=np.full_like(above, np.inf), where=divisors > 0)
+    ends = np.quantile(shares, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf")
+    return Interval(float(iqm(ours[:, both])) / below, float(ends[0]), float(ends[1]), _has_spread(ours[:, both]) and _has_spread(theirs[:, both]))
+
+
 class _Error(NamedTuple):
     variance: float
     freedom: float

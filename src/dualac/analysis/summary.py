@@ -2,13 +2,14 @@
 
 import zlib
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from dualac.analysis import statistics
 from dualac.analysis.frame import Frame, RunRecord
-from dualac.analysis.groups import Group, Grouped, Unlike, group
+from dualac.analysis.groups import Group, Grouped, Rows, Unlike, group
 from dualac.analysis.scores import Board, Bounds, by_step, grid, held
 from dualac.analysis.statistics import AGGREGATES, Band, Difference, Interval, iqm
 
@@ -47,6 +48,9 @@ class Panel(NamedTuple):
     groups: list[Group]
     tasks: list[str]
     left_out: list[str]
+    """tasks that not all groups have"""
+    apart: list[Group]
+    """groups that are too far behind to be compared: the others would lose more than they are worth"""
     at: float
     area: bool
     steps: np.ndarray
@@ -75,16 +79,33 @@ class Summary(NamedTuple):
     tasks: list[str]
     unscaled: list[str]
     """tasks whose returns have no bounds: they are plotted and enter no aggregate"""
-    at: At
+    choices: "Choices"
 
     @property
     def groups(self) -> list[Group]:
         return self.grouped.groups
 
 
-def summarise(frame: Frame, *, bounds: Bounds | None = None, at: At = None, unlike: Unlike = "refuse") -> Summary:
-    grouped = group(frame.runs, unlike)
-    board = Board(grouped.groups, bounds or {})
+class Choices(NamedTuple):
+    """What decides which numbers are compared."""
+
+    bounds: Bounds = MappingProxyType({})
+    """the returns that score 0 and 1, by task"""
+    at: At = None
+    """the step at which scores are taken, or the area under the curve; None is the last step that all came to"""
+    unlike: Unlike = "refuse"
+    """what becomes of runs under other rules"""
+    rows: Rows = MappingProxyType({})
+    """the table of algorithms, where it is known"""
+
+
+USUAL = Choices()
+
+
+def summarise(frame: Frame, choices: Choices = USUAL) -> Summary:
+    at = choices.at
+    grouped = group(frame.runs, choices.unlike, choices.rows)
+    board = Board(grouped.groups, choices.bounds)
     tasks = sorted({run.task for one in grouped.groups for run in one.runs})
     unscaled = [task for task in tasks if board.scaled[task] is None]
     ratios = sorted({one.replay_ratio for one in grouped.groups})
@@ -92,7 +113,7 @@ def summarise(frame: Frame, *, bounds: Bounds | None = None, at: At = None, unli
     if all(len(some) == 1 for some in together):  # nothing to compare within a replay ratio: compare what there is
         together = [grouped.groups] if grouped.groups else []
     panels = [_panel(some, board, set(unscaled), at) for some in together]
-    return Summary(frame, grouped, board, panels, tasks, unscaled, at)
+    return Summary(frame, grouped, board, panels, tasks, unscaled, choices)
 
 
 def generator(*words: str) -> np.random.Generator:
@@ -103,13 +124,13 @@ def generator(*words: str) -> np.random.Generator:
 def _panel(groups: list[Group], board: Board, unscaled: set[str], at: At) -> Panel:
     ratios = {one.replay_ratio for one in groups}
     title = f"replay ratio {ratios.pop()}" if len(ratios) == 1 else "unlike replay ratios"
+    everyone = groups
     wanted = float(at) if isinstance(at, int) else 0.0
-    has = [{task for task in one.tasks if board.reached(one, task) >= wanted} for one in groups]
-    groups = [one for one, some in zip(groups, has, strict=True) if some - unscaled] if wanted else groups
-    has = [some for some in has if some - unscaled] if wanted else has
-    tasks = sorted(set.intersection(*has) - unscaled) if has else []
-    left_out = sorted(set().union(*has) - set(tasks) - unscaled)
-    end = wanted or min((board.reached(one, task) for one in groups for task in tasks), default=-1.0)
+    reached = {one.label: {task: step for task in one.tasks - unscaled if (step := board.reached(one, task)) >= wanted} for one in groups}
+    groups = _comparable(groups, reached)
+    tasks = _common_tasks(groups, reached)
+    left_out = sorted({task for one in groups for task in reached[one.label]} - set(tasks))
+    end = wanted or min((reached[one.label][task] for one in groups for task in tasks), default=-1.0)
     runs = [run for one in groups for run in one.runs if run.task in tasks]
     steps = grid((board.curve(run) for run in runs), end, BAND_POINTS) if end >= 0 else np.array([])
     curves = {one.label: board.curves_of(one, tasks, steps) for one in groups} if len(steps) else {}
@@ -121,7 +142,7 @@ def _panel(groups: list[Group], board: Board, unscaled: set[str], at: At) -> Pan
     }
     replicates = {label: statistics.curve_replicates(found, generator(label, "curve"), BAND_REPLICATIONS) for label, found in curves.items()}
     panel = Panel(
-        title, groups, tasks, left_out, end, area, steps, scores, aggregates,
+        title, groups, tasks, left_out, [one for one in everyone if one not in groups], end, area, steps, scores, aggregates,
         suites=_suites(tasks, scores),
         bands={label: statistics.curve_band(curves[label], found) for label, found in replicates.items()},
         clocks={one.label: _clocks([run for run in one.runs if run.task in tasks], steps) for one in groups},
@@ -129,6 +150,28 @@ def _panel(groups: list[Group], board: Board, unscaled: set[str], at: At) -> Pan
         comparisons=[], reached=[],
     )  # fmt: skip
     return panel._replace(comparisons=_comparisons(panel, board), reached=_reached(panel, curves, replicates)) if len(steps) else panel
+
+
+def _common_tasks(groups: list[Group], reached: dict[str, dict[str, float]]) -> list[str]:
+    return sorted(set.intersection(*(set(reached[one.label]) for one in groups))) if groups else []
+
+
+def _comparable(groups: list[Group], reached: dict[str, dict[str, float]]) -> list[Group]:
+    """Those that are compared: without whoever costs the others more common tasks and steps than it adds. One run that died early must not
+    take a whole benchmark back to where it died.
+    """
+
+    def worth(some: list[Group]) -> float:
+        tasks = _common_tasks(some, reached)
+        return (len(some) - 1) * len(tasks) * min((reached[one.label][task] + 1 for one in some for task in tasks), default=0.0)
+
+    groups = [one for one in groups if reached[one.label]]
+    while len(groups) > 2:
+        fewer = max(([one for one in groups if one is not other] for other in groups), key=worth)
+        if worth(fewer) <= worth(groups):
+            break
+        groups = fewer
+    return groups
 
 
 def _scores(one: Group, curves: np.ndarray | None, steps: np.ndarray, area: bool) -> np.ndarray:

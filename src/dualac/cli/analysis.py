@@ -15,6 +15,7 @@ from dualac.errors import UsageError
 def compare(words: list[str]) -> int:
     """two or more runs or directories side by side: dualac compare RUN RUN..."""
     from dualac.analysis import compare as comparison
+    from dualac.analysis.summary import Choices
     from dualac.analysis.wording import interval_told, steps_told
 
     parser = Parser(prog="dualac compare")
@@ -23,7 +24,7 @@ def compare(words: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="one object, with a row a side and task")
     asked = parser.parse(words)
     at = asked.at if asked.at is None else step(asked.at)
-    found = comparison.compare(asked.paths, bounds=bounds(asked.bounds), at=at, unlike=asked.unlike)
+    found = comparison.compare(asked.paths, Choices(bounds(asked.bounds), at, asked.unlike, known_rows()))
     if asked.json:
         print(json.dumps({"at": found.at, "rows": [_plain(row._asdict()) for row in found.rows], "sentences": found.sentences}))
         return 0
@@ -53,6 +54,18 @@ def add_choices(parser: Parser) -> None:
         default="refuse",
         help="runs under another protocol or simulator: leave out, or keep apart (refuse)",
     )
+
+
+def known_rows() -> dict[str, dict[str, Any]]:
+    """The table of algorithms as the analysis takes it: data. Without JAX there is none, and a run's own word is all there is about its agent."""
+    from dualac.analysis.groups import settings
+
+    try:
+        from dualac.agents.algorithms import ALGORITHMS
+        from dualac.training.run import Run
+    except ImportError:
+        return {}
+    return {name: settings(spelling.to_json(Run(name, row, ""))) for name, row in ALGORITHMS.items()}
 
 
 def step(text: str) -> int:
