@@ -5,16 +5,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.analysis.written import write_run, write_sweep
+from tests.analysis.written import SPEC, write_run, write_sweep
 
 from dualac.analysis.compare import compare, sparkline
+from dualac.analysis.groups import settings
 from dualac.analysis.summary import Choices
+from dualac.analysis.versions import with_defaults
 from dualac.cli import run
 from dualac.errors import DataError, UsageError
 
 
 def test_two_seeds_are_not_enough_to_tell_apart_what_is_near(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    write_sweep(tmp_path, {"dac": 0.5, "sac": 0.49}, ["dmc/cheetah-run"], 2)
+    write_sweep(tmp_path, {"mine": 0.5, "yours": 0.49}, ["dmc/cheetah-run"], 2)
     assert run(["compare", str(tmp_path)]) == 0
     told = capsys.readouterr().out
     assert "not separable with 2 seeds" in told
@@ -58,10 +60,10 @@ def test_unlike_replay_ratios_are_said(tmp_path: Path):
 
 
 def test_json_is_one_object_without_nan(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    write_sweep(tmp_path, {"dac": 0.5, "sac": 0.4}, ["gym/Pendulum-v1"], 2)
+    write_sweep(tmp_path, {"mine": 0.5, "yours": 0.4}, ["gym/Pendulum-v1"], 2)
     assert run(["compare", str(tmp_path), "--json"]) == 0
     told = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
-    assert [row["label"] for row in told["rows"]] == ["dac", "sac"]
+    assert [row["label"] for row in told["rows"]] == ["mine", "yours"]
 
 
 def test_bounds_make_scores_of_returns(tmp_path: Path):
@@ -106,3 +108,18 @@ def test_a_sparkline_has_a_gap_where_there_is_no_number():
     assert sparkline(np.ones(3), np.ones(3)) == "▁▁▁"
     assert sparkline(np.full(2, np.nan), np.array([np.nan])) == "  "
     assert len(sparkline(np.arange(1_000.0), np.arange(1_000.0))) == 24
+
+
+def test_an_agent_that_is_not_what_its_name_says_is_called_by_how(tmp_path: Path):
+    write_run(tmp_path, "sac", changes={"reset_every": 160_000})
+    write_run(tmp_path, "dac")
+    rows = dict.fromkeys(("sac", "dac"), settings(with_defaults(SPEC)))
+    assert [row.label for row in compare([tmp_path], Choices(rows=rows)).rows] == ["dac", "sac [reset_every=160000]"]
+    assert [row.label for row in compare([tmp_path]).rows] == ["dac", "sac"]  # without the table, its own word is all there is
+
+
+def test_the_command_line_knows_the_table():
+    from dualac.cli.analysis import known_rows
+
+    assert known_rows()["dac"]["algorithm.explorer.target_kl"] == 0.25
+    assert known_rows()["sac"]["reset_every"] == 0

@@ -1,7 +1,7 @@
 """How each figure is drawn, by matplotlib, without a screen. An agent's ink is the same in all of them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -20,6 +20,7 @@ from dualac.analysis.summary import Panel, Summary, overestimation
 from dualac.analysis.tables import Share
 from dualac.analysis.wording import count_told, several, steps_told
 
+Inks = Mapping[str, Ink]
 COLUMNS = 5  # of small multiples
 ADJUSTED = {  # the paper's four panels, and what is read for each
     "Q spread / Q mean": ("train/q_std", "train/q_mean"),
@@ -44,33 +45,39 @@ def caption(panels: Sequence[Panel], summary: Summary) -> str:
     return f"IQM with 95 % stratified-bootstrap intervals. {told[:1].upper()}{told[1:]}. {seeds_told(summary.groups)}{holes}{behind}"
 
 
-def efficiency(panels: Sequence[Panel]) -> Figure:
+def efficiency(panels: Sequence[Panel], colours: Inks) -> Figure:
     with mpl.rc_context(STYLE):
         figure, grid_of = _figure(len(panels), 2, (5.2, 3.8))
         for axes, panel in zip(grid_of, panels, strict=False):
-            for one, ink in _inked(panel.groups):
-                _band(axes, panel.steps, panel.bands[one.label], ink, one.agent if len({g.replay_ratio for g in panel.groups}) == 1 else one.label)
+            for one in panel.groups:
+                _band(axes, panel.steps, panel.bands[one.label], colours[one.agent], _called(panel, one))
             _finish(axes, panel.title, "IQM")
         return figure
 
 
-def clock(panels: Sequence[Panel]) -> Figure:
+def clock(panels: Sequence[Panel], colours: Inks) -> Figure:
     """Against steps on the left, against hours on the right."""
     with mpl.rc_context(STYLE):
         figure, grid_of = _figure(2 * len(panels), 2, (5.2, 3.8))
         for place, panel in enumerate(panels):
             for side, axes in enumerate(grid_of[2 * place : 2 * place + 2]):
-                for one, ink in _inked(panel.groups):
+                for one in panel.groups:
                     seconds = panel.clocks[one.label].get("seconds")
                     if side == 0 or seconds is not None:
-                        _band(axes, panel.steps if seconds is None or side == 0 else seconds / 3600, panel.bands[one.label], ink, one.label)
+                        _band(
+                            axes,
+                            panel.steps if seconds is None or side == 0 else seconds / 3600,
+                            panel.bands[one.label],
+                            colours[one.agent],
+                            _called(panel, one),
+                        )
                 _finish(axes, panel.title, "IQM", "hours" if side else "environment steps")
                 if side:
                     axes.xaxis.set_major_formatter(mpl.ticker.ScalarFormatter())  # pyright: ignore[reportAttributeAccessIssue]
         return figure
 
 
-def final(panels: Sequence[Panel]) -> Figure:
+def final(panels: Sequence[Panel], colours: Inks) -> Figure:
     """A bar an agent; beside all tasks, each suite's own."""
     columns = [(panel, name) for panel in panels for name in ["", *panel.suites]]
     with mpl.rc_context(STYLE):
@@ -79,15 +86,14 @@ def final(panels: Sequence[Panel]) -> Figure:
         for axes, (panel, suite) in zip(grid_of, columns, strict=False):
             found = panel.suites[suite] if suite else {label: some["IQM"] for label, some in panel.aggregates.items()}
             ranked = panel.ranked()[::-1]
-            colours = inks(one.agent for one in panel.groups)
             for place, one in enumerate(ranked):
                 estimate = found[one.label]
                 axes.barh(place, np.nan_to_num(estimate.estimate), color=colours[one.agent].colour, height=0.7)
                 if estimate.defined:
                     axes.plot([estimate.low, estimate.high], [place, place], color="#333333", linewidth=1.6, solid_capstyle="butt")
-            axes.set_yticks(range(len(ranked)), [one.label if len(one.label) < 34 else one.label[:33] + "…" for one in ranked])
+            axes.set_yticks(range(len(ranked)), [name if len(name) < 34 else name[:33] + "…" for name in (_called(panel, one) for one in ranked)])
             axes.grid(visible=False, axis="y")
-            axes.set_title(f"{panel.title}, {suite or 'all tasks'}", loc="left", fontsize=9)
+            axes.set_title(f"{panel.title}\n{suite or 'all tasks'}", loc="left", fontsize=9)
             axes.set_xlabel("IQM")
             axes.set_xlim(0, None if np.nanmax([0.0, *axes.get_xlim()]) > 1.2 else 1.0)
         return figure
@@ -102,9 +108,9 @@ def tasks(summary: Summary) -> Figure:
     with mpl.rc_context(STYLE):
         figure, grid_of = _figure(len(cells), COLUMNS, (3.0, 2.3))
         for axes, (ratio, task) in zip(grid_of, cells, strict=False):
-            for one, ink in _inked(summary.groups):
+            for one in summary.groups:
                 curves = [summary.board.curve(run) for run in one.runs if run.task == task] if one.replay_ratio == ratio else []
-                _seeds(axes, curves, ink, one.agent)
+                _seeds(axes, curves, summary.inks[one.agent], one.agent)
             _finish(axes, task if len(ratios) == 1 else f"{task}, RR {ratio}", "score" if summary.board.scaled[task] else "return", legend=False)
         _legend(figure, grid_of)
         return figure
@@ -139,14 +145,15 @@ def adjusted(logs: Sequence[dict[str, np.ndarray]], columns: tuple[str, ...]) ->
     return Curve(steps, statistics.task_means(np.array([held(one, steps) for one in curves]).T[:, :, None])[:, 0] if curves else steps)
 
 
-def overestimations(groups: Sequence[Group]) -> Figure:
+def overestimations(groups: Sequence[Group], colours: Inks) -> Figure:
     suites = sorted({run.suite for one in groups for run in one.runs})
     ratios = sorted({one.replay_ratio for one in groups})
     cells = [(r, s) for r in ratios for s in suites if any(one.replay_ratio == r and run.suite == s for one in groups for run in one.runs)]
     with mpl.rc_context(STYLE):
         figure, grid_of = _figure(len(cells), 3, (4.4, 3.2))
         for axes, (ratio, suite) in zip(grid_of, cells, strict=False):
-            for one, ink in _inked(groups):
+            for one in groups:
+                ink = colours[one.agent]
                 here = [run.task for run in one.runs if run.suite == suite] if one.replay_ratio == ratio else []
                 steps = grid([Curve(run.evaluations["step"], run.evaluations["value"]) for run in one.runs if run.task in here])
                 if len(steps):
@@ -187,9 +194,8 @@ def _figure(count: int, most: int, size: tuple[float, float]) -> tuple[Figure, l
     return figure, list(found.flat[:count])
 
 
-def _inked(groups: Sequence[Group]) -> list[tuple[Group, Ink]]:
-    found = inks(one.agent for one in groups)
-    return [(one, found[one.agent]) for one in groups]
+def _called(panel: Panel, one: Group) -> str:
+    return one.agent if len({other.replay_ratio for other in panel.groups}) == 1 else one.label
 
 
 def _band(axes: Axes, x: np.ndarray, band: statistics.Band, ink: Ink, label: str) -> None:

@@ -7,8 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dualac.analysis import panels
-from dualac.analysis.frame import Frame
-from dualac.analysis.summary import Summary, summarise
+from dualac.analysis.summary import Summary, only
 from dualac.analysis.tables import design, sensitivity
 from dualac.analysis.wording import several
 
@@ -53,12 +52,12 @@ Made = tuple[Callable[[], Figure], str] | None
 
 def _sample_efficiency(summary: Summary) -> Made:
     scored = [panel for panel in summary.panels if panel.bands]
-    return (lambda: panels.efficiency(scored), panels.caption(scored, summary)) if scored else None
+    return (lambda: panels.efficiency(scored, summary.inks), panels.caption(scored, summary)) if scored else None
 
 
 def _final_score(summary: Summary) -> Made:
     scored = [panel for panel in summary.panels if panel.bands]
-    return (lambda: panels.final(scored), panels.caption(scored, summary)) if scored else None
+    return (lambda: panels.final(scored, summary.inks), panels.caption(scored, summary)) if scored else None
 
 
 def _curves(summary: Summary) -> Made:
@@ -71,7 +70,7 @@ def _adjustments(summary: Summary) -> Made:
 
 
 def _hard(summary: Summary) -> Made:
-    some = _only(summary, tasks=HARD)
+    some = only(summary, tasks=HARD)
     return (lambda: panels.tasks(some), panels.seeds_told(some.groups)) if some.tasks else None
 
 
@@ -86,20 +85,20 @@ def _sensitivity(summary: Summary) -> Made:
 
 
 def _wall_clock(summary: Summary) -> Made:
-    both = _only(summary, names=WALL_CLOCK)
+    both = only(summary, names=WALL_CLOCK)
     some = [panel for panel in both.panels if panel.bands and any(panel.clocks.values())]
     if not some or not all(any(one.name == name for panel in some for one in panel.groups) for name in WALL_CLOCK):
         return None
-    return lambda: panels.clock(some), panels.caption(some, both)
+    return lambda: panels.clock(some, summary.inks), panels.caption(some, both)
 
 
 def _named(names: Sequence[str]) -> Callable[[Summary], Made]:
     def make(summary: Summary) -> Made:
-        some = _only(summary, names=names)
+        some = only(summary, names=names)
         scored = [panel for panel in some.panels if panel.bands]
         if not scored or len({one.name for one in some.groups}) < len(names):
             return None
-        return lambda: panels.efficiency(scored), panels.caption(scored, some)
+        return lambda: panels.efficiency(scored, summary.inks), panels.caption(scored, some)
 
     return make
 
@@ -109,7 +108,7 @@ def _overestimation(summary: Summary) -> Made:
     if not telling:
         return None
     told = "Mean |Q| over mean |G| of the evaluation episodes, averaged over runs; 1 is neither too high nor too low."
-    return lambda: panels.overestimations(telling), f"{told} {panels.seeds_told(telling)}"
+    return lambda: panels.overestimations(telling, summary.inks), f"{told} {panels.seeds_told(telling)}"
 
 
 FIGURES: dict[str, tuple[str, Callable[[Summary], Made], str]] = {
@@ -125,9 +124,3 @@ FIGURES: dict[str, tuple[str, Callable[[Summary], Made], str]] = {
     "distributional": ("Distributional critics", _named(DISTRIBUTIONAL), f"runs of {several(DISTRIBUTIONAL)}"),
     "curves": ("Every task", _curves, "a run with an evaluation"),
 }
-
-
-def _only(summary: Summary, *, names: Sequence[str] = (), tasks: Sequence[str] = ()) -> Summary:
-    """The same numbers of fewer runs; nothing is computed twice where nothing is left out."""
-    kept = [run for one in summary.groups for run in one.runs if (not names or run.name in names) and (not tasks or run.task in tasks)]
-    return summary if len(kept) == len(summary.frame.runs) else summarise(Frame(kept, []), summary.choices._replace(unlike="separate"))

@@ -12,6 +12,7 @@ from dualac.analysis.frame import Frame, RunRecord
 from dualac.analysis.groups import Group, Grouped, Rows, Unlike, group
 from dualac.analysis.scores import Board, Bounds, by_step, grid, held
 from dualac.analysis.statistics import AGGREGATES, Band, Difference, Interval, iqm
+from dualac.analysis.style import Ink, inks
 
 THRESHOLDS = np.linspace(0.0, 1.0, 51)
 BAND_REPLICATIONS = 1_000  # of a curve: its ends need not be known to the third digit
@@ -80,6 +81,8 @@ class Summary(NamedTuple):
     unscaled: list[str]
     """tasks whose returns have no bounds: they are plotted and enter no aggregate"""
     choices: "Choices"
+    inks: dict[str, Ink]
+    """of each agent"""
 
     @property
     def groups(self) -> list[Group]:
@@ -103,9 +106,20 @@ USUAL = Choices()
 
 
 def summarise(frame: Frame, choices: Choices = USUAL) -> Summary:
-    at = choices.at
     grouped = group(frame.runs, choices.unlike, choices.rows)
-    board = Board(grouped.groups, choices.bounds)
+    return summary_of(frame, grouped, choices, inks(one.agent for one in grouped.groups))
+
+
+def only(summary: Summary, *, names: Sequence[str] = (), tasks: Sequence[str] = ()) -> Summary:
+    """The same of fewer runs: agents that are what these names say, these tasks. Everyone keeps name and ink."""
+    groups = [one for one in summary.groups if not names or one.agent in names]
+    groups = [one._replace(runs=[run for run in one.runs if not tasks or run.task in tasks]) for one in groups]
+    kept = summary.grouped._replace(groups=[one for one in groups if one.runs])
+    return summary if kept.groups == summary.groups else summary_of(summary.frame, kept, summary.choices, summary.inks)
+
+
+def summary_of(frame: Frame, grouped: Grouped, choices: Choices, colours: dict[str, Ink]) -> Summary:
+    at, board = choices.at, Board(grouped.groups, choices.bounds)
     tasks = sorted({run.task for one in grouped.groups for run in one.runs})
     unscaled = [task for task in tasks if board.scaled[task] is None]
     ratios = sorted({one.replay_ratio for one in grouped.groups})
@@ -113,7 +127,7 @@ def summarise(frame: Frame, choices: Choices = USUAL) -> Summary:
     if all(len(some) == 1 for some in together):  # nothing to compare within a replay ratio: compare what there is
         together = [grouped.groups] if grouped.groups else []
     panels = [_panel(some, board, set(unscaled), at) for some in together]
-    return Summary(frame, grouped, board, panels, tasks, unscaled, choices)
+    return Summary(frame, grouped, board, panels, tasks, unscaled, choices, colours)
 
 
 def generator(*words: str) -> np.random.Generator:

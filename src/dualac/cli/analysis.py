@@ -31,7 +31,7 @@ def compare(words: list[str]) -> int:
     for task, at_step in found.at.items():
         table = Table(box=None, title=f"{task}, {found.units[task]} at step {steps_told(at_step)}", title_justify="left", pad_edge=False)
         for title, side in (("", "left"), ("seeds", "right"), ("mean [95 %]", "right"), ("from the first evaluation", "left")):
-            table.add_column(title, justify=side, no_wrap=True)  # pyright: ignore[reportArgumentType]
+            table.add_column(title, justify=side, no_wrap=bool(title))  # pyright: ignore[reportArgumentType]
         for row in found.rows:
             if row.task == task:
                 seeds = f"{row.seeds}" if row.seeds == row.of else f"{row.seeds} of {row.of}"
