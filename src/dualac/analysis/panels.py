@@ -50,7 +50,7 @@ def efficiency(panels: Sequence[Panel], colours: Inks) -> Figure:
         figure, grid_of = _figure(len(panels), 2, (5.2, 3.8))
         for axes, panel in zip(grid_of, panels, strict=False):
             for one in panel.groups:
-                _band(axes, panel.steps, panel.bands[one.label], colours[one.agent], _called(panel, one))
+                _band(axes, panel.steps, panel.bands[one.label], colours[one.agent], panel.names()[one.label])
             _finish(axes, panel.title, "IQM")
         return figure
 
@@ -69,7 +69,7 @@ def clock(panels: Sequence[Panel], colours: Inks) -> Figure:
                             panel.steps if seconds is None or side == 0 else seconds / 3600,
                             panel.bands[one.label],
                             colours[one.agent],
-                            _called(panel, one),
+                            panel.names()[one.label],
                         )
                 _finish(axes, panel.title, "IQM", "hours" if side else "environment steps")
                 if side:
@@ -91,7 +91,9 @@ def final(panels: Sequence[Panel], colours: Inks) -> Figure:
                 axes.barh(place, np.nan_to_num(estimate.estimate), color=colours[one.agent].colour, height=0.7)
                 if estimate.defined:
                     axes.plot([estimate.low, estimate.high], [place, place], color="#333333", linewidth=1.6, solid_capstyle="butt")
-            axes.set_yticks(range(len(ranked)), [name if len(name) < 34 else name[:33] + "…" for name in (_called(panel, one) for one in ranked)])
+            axes.set_yticks(
+                range(len(ranked)), [name if len(name) < 34 else name[:33] + "…" for name in (panel.names()[one.label] for one in ranked)]
+            )
             axes.grid(visible=False, axis="y")
             axes.set_title(f"{panel.title}\n{suite or 'all tasks'}", loc="left", fontsize=9)
             axes.set_xlabel("IQM")
@@ -192,10 +194,6 @@ def _figure(count: int, most: int, size: tuple[float, float]) -> tuple[Figure, l
     for spare in found.flat[count:]:
         spare.set_visible(False)
     return figure, list(found.flat[:count])
-
-
-def _called(panel: Panel, one: Group) -> str:
-    return one.agent if len({other.replay_ratio for other in panel.groups}) == 1 else one.label
 
 
 def _band(axes: Axes, x: np.ndarray, band: statistics.Band, ink: Ink, label: str) -> None:

@@ -68,6 +68,10 @@ class Panel(NamedTuple):
         """The best first; those without a score last."""
         return sorted(self.groups, key=lambda one: -np.nan_to_num(self.aggregates[one.label]["IQM"].estimate, nan=-np.inf))
 
+    def names(self) -> dict[str, str]:
+        """What each group is called among these: with its replay ratio only where that differs."""
+        return {one.label: one.agent if len({other.replay_ratio for other in self.groups}) == 1 else one.label for one in self.groups}
+
     def seeds(self, label: str) -> list[int]:
         return [int(count) for count in np.isfinite(self.scores[label]).sum(axis=0)]
 
@@ -159,7 +163,7 @@ def _panel(groups: list[Group], board: Board, unscaled: set[str], at: At) -> Pan
         title, groups, tasks, left_out, [one for one in everyone if one not in groups], end, area, steps, scores, aggregates,
         suites=_suites(tasks, scores),
         bands={label: statistics.curve_band(curves[label], found) for label, found in replicates.items()},
-        clocks={one.label: _clocks([run for run in one.runs if run.task in tasks], steps) for one in groups},
+        clocks={one.label: clocks([run for run in one.runs if run.task in tasks], steps) for one in groups},
         profiles={label: statistics.profile_band(found, THRESHOLDS, generator(label, "profile")) for label, found in scores.items() if tasks},
         comparisons=[], reached=[],
     )  # fmt: skip
@@ -206,7 +210,7 @@ def _suites(tasks: list[str], scores: dict[str, np.ndarray]) -> dict[str, dict[s
     }
 
 
-def _clocks(runs: Sequence[RunRecord], steps: np.ndarray) -> dict[str, np.ndarray]:
+def clocks(runs: Sequence[RunRecord], steps: np.ndarray) -> dict[str, np.ndarray]:
     """Updates and seconds, on average over the runs, when a step was reached; nothing where no run tells."""
     found = {}
     for clock, name in CLOCKS.items():

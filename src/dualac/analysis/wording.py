@@ -63,7 +63,7 @@ def difference_told(ours: str, theirs: str, found: Difference, seeds: str) -> st
     if math.isinf(found.more_seeds):
         advice = "no number of seeds up to 1000 would separate them at the observed spread"
     else:
-        advice = f"about {found.more_seeds:.0f} more seeds of each would separate them at the observed spread"
+        advice = f"about {count_told(int(found.more_seeds), 'more seed')} of each would separate them at the observed spread"
     return f"{ours} and {theirs} are not separable with {seeds} seeds ({by}); {advice}."
 
 

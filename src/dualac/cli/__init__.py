@@ -3,14 +3,23 @@
 import os
 import sys
 
-from dualac.cli.analysis import compare
+from dualac.cli.analysis import compare, report
 from dualac.cli.listing import doctor, show_list
 from dualac.cli.runs import evaluate, play
 from dualac.cli.training import resume, train
 from dualac.cli.words import one_line
 from dualac.errors import DualacError, TryAgainError, UsageError, is_disk_trouble, nearest
 
-COMMANDS = {"train": train, "resume": resume, "evaluate": evaluate, "play": play, "compare": compare, "list": show_list, "doctor": doctor}
+COMMANDS = {
+    "train": train,
+    "resume": resume,
+    "evaluate": evaluate,
+    "play": play,
+    "report": report,
+    "compare": compare,
+    "list": show_list,
+    "doctor": doctor,
+}
 
 
 def main(words: list[str] | None = None) -> None:

@@ -2,6 +2,8 @@
 
 import json
 import math
+import shlex
+import webbrowser
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,39 @@ def compare(words: list[str]) -> int:
         console.print(table)
     for sentence in found.sentences:
         console.print(sentence, soft_wrap=True)
+    return 0
+
+
+def report(words: list[str]) -> int:
+    """what a directory of runs says, as one page: dualac report DIR --open"""
+    from dualac.analysis.report import FORMATS, Order, make, watch
+    from dualac.analysis.summary import Choices
+
+    parser = Parser(prog="dualac report")
+    parser.add_argument("paths", type=Path, nargs="+", metavar="DIR", help="directories of runs")
+    add_choices(parser)
+    parser.add_argument("--area", action="store_true", help="score a run by the area under its curve instead of by its end")
+    parser.add_argument("--format", choices=FORMATS, default="html", help="html, md with SVGs, or only the figures as pdf, svg or png (html)")
+    parser.add_argument("--out", type=Path, help="where it goes (DIR/report.html, DIR/report.md, DIR/figures)")
+    parser.add_argument("--title", help="what it is called (the directory's name)")
+    parser.add_argument("--open", action="store_true", help="show it in a browser")
+    parser.add_argument("--watch", nargs="?", const=30, type=int, metavar="SECONDS", help="make it anew until every run has ended (30)")
+    asked = parser.parse(words)
+    if asked.area and asked.at:
+        raise UsageError("--area and --at exclude each other: the area ends at the last step that all came to")
+    if asked.watch is not None and asked.watch < 1:
+        raise UsageError(f"--watch {asked.watch}: give at least one second")
+    if asked.open and asked.format != "html":
+        raise UsageError("--open shows a page: leave out --format")
+    at = "area" if asked.area else asked.at if asked.at is None else step(asked.at)
+    command = shlex.join(["dualac", "report", *words])
+    order = Order(tuple(asked.paths), asked.format, asked.out, asked.title, Choices(bounds(asked.bounds), at, asked.unlike, known_rows()), command)
+    out = make(order, refresh=asked.watch)
+    console.print(f"{out}", soft_wrap=True)
+    if asked.open:
+        webbrowser.open(out.resolve().as_uri())
+    if asked.watch:
+        watch(order, asked.watch, out, lambda sentence: console.print(sentence, soft_wrap=True))
     return 0
 
 
