@@ -49,6 +49,13 @@ test-kill: setup ## slow: runs killed over and over, and resumed
 test-statistics: setup ## slow: intervals against rliable's, and what they cover
 	$(PYTEST) -m statistics
 
+test-browser: setup ## slow: the report in a real browser (scripts/install-browser gets one)
+	scripts/install-browser
+	$(PYTEST) -m browser -n0
+
+results: setup ## make docs/results/README.md and its figures anew from the runs kept there
+	$(VENV)/bin/dualac report docs/results --format md --out docs/results/README.md --title "Results"
+
 test-learning: setup ## slowest: real training to a threshold
 	$(PYTEST) -m learning -n0
 

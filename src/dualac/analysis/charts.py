@@ -29,6 +29,12 @@ METRICS = (  # name, title, the columns that are read, whether the axis is logar
 )
 
 
+def logged(groups: Sequence[Group]) -> list[tuple[str, str, tuple[str, ...], bool]]:
+    """The metrics that some of these runs tell of."""
+    names = {name for one in groups for run in one.runs for name in run.training}
+    return [metric for metric in METRICS if names.issuperset(metric[2])]
+
+
 def rounded(values: np.ndarray) -> list[float | None]:
     return [float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None for value in values.tolist()]
 
@@ -77,7 +83,7 @@ def inside_data(groups: Sequence[Group]) -> list[dict[str, Any]]:
         for task in sorted(one.tasks):
             logs = [run.training for run in one.runs if run.task == task]
             lines = {}
-            for name, _, columns, _ in METRICS:
+            for name, _, columns, _ in logged(groups):
                 line = adjusted(logs, columns)
                 if len(line.steps):
                     thin = grid([line], most=INSIDE_POINTS)

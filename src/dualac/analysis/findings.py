@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualac.analysis.completeness import STATES, cells
+from dualac.analysis.completeness import cells
 from dualac.analysis.frame import RunRecord
 from dualac.analysis.groups import Group
 from dualac.analysis.summary import Panel, Summary
@@ -42,9 +42,10 @@ def headline(summary: Summary) -> list[str]:
     for panel in summary.panels:
         if panel.tasks:
             told.append(_about(panel))
-    unfinished = Counter(run.status.state for one in summary.groups for run in one.runs if run.status.state != "done")
-    if unfinished:
-        told.append(f"Not finished: {several([f'{unfinished[state]} {state}' for state in STATES if unfinished[state]])}. These numbers will change.")
+    states = Counter(run.status.state for one in summary.groups for run in one.runs)
+    going = [f"{states[state]} {state}" for state in ("running", "interrupted") if states[state]]
+    told += [f"Not finished: {several(going)}. These numbers will change."] if going else []
+    told += [f"{count_told(states['failed'], 'run')} failed, and count{'s' * (states['failed'] == 1)} only up to where."] if states["failed"] else []
     return told
 
 

@@ -108,7 +108,7 @@ def _data(summary: Summary, found: list[Any]) -> dict[str, Any]:
         "thresholds": charts.rounded(THRESHOLDS),
         "panels": [charts.panel_data(panel) for panel in _scored(summary)],
         "tasks": [charts.task_data(summary, task, ratio) for task, ratio in _task_panels(summary)],
-        "metrics": [{"name": name, "title": title, "log": log} for name, title, _, log in charts.METRICS],
+        "metrics": [{"name": name, "title": title, "log": log} for name, title, _, log in charts.logged(_dual(summary))],
         "inside": charts.inside_data(_dual(summary)),
         "overestimation": [data for _, data in charts.overestimation_data(summary.groups)],
         "shares": _shares(summary),
@@ -141,7 +141,7 @@ def _shown(summary: Summary, home: Path) -> dict[str, Any]:
         "tasks": [_task(summary, task, ratio) for task, ratio in _task_panels(summary)],
         "task_table": _task_table(summary),
         "inside": [one.label for one in _dual(summary)],
-        "metrics": [{"title": title} for _, title, _, _ in charts.METRICS],
+        "metrics": [{"title": title} for _, title, _, _ in charts.logged(_dual(summary))],
         "overestimation": overestimated,
         "shares": shares,
         "costs": _cost_table(summary),
@@ -166,17 +166,16 @@ def _facts(summary: Summary) -> list[str]:
     if not runs:
         return []
     states = Counter(run.status.state for run in runs)
-    machines = Counter(
-        f"{run.machine.get('cpu', 'unknown')}, {run.machine.get('fingerprint', {}).get('cores', '?')} core(s) a run" for run in runs if run.machine
-    )
+    machines = sorted({f"{run.machine.get('cpu', 'unknown')}, {run.machine.get('cores_of_machine', '?')} cores" for run in runs if run.machine})
     commits = sorted({str(run.machine.get("commit", ""))[:12] for run in runs} - {""})
     versions = sorted({f"{name} {number}" for run in runs for name, number in run.versions.items()})
     lengths = sorted({run.steps for run in runs})
+    grid = f"{count_told(len(summary.groups), 'algorithm')}, {count_told(len(summary.tasks), 'task')}"
     return [
-        f"{count_told(len(runs), 'run')}: {several([f'{count} {state}' for state, count in states.items()])}; "
-        f"{count_told(len(summary.groups), 'algorithm')}, {count_told(len(summary.tasks), 'task')}, {several([steps_told(one) for one in lengths])} steps",
+        f"{count_told(len(runs), 'run')}: {several([f'{count} {state}' for state, count in states.items()])}; {grid}, "
+        f"{several([steps_told(one) for one in lengths])} steps",
         *sorted({f"{run.suite}: {told_rules(run)}; deterministic evaluation, raw steps" for run in runs}),
-        *([f"Machine: {several(list(machines))}"] if machines else []),
+        *([f"Machine: {several(machines)}"] if machines else []),
         *([f"Commit {several(commits)}; {several(versions, 12)}"] if commits or versions else []),
     ]
 

@@ -105,7 +105,7 @@ function lineChart(figure, spec) {
     const hidden = spec.lines.some(line => state.hidden.has(line.agent));
     return empty(svg, width, height, hidden ? "every algorithm here is hidden" : `no numbers${spec.axis === "steps" ? "" : " on this axis"}`);
   }
-  const left = 52, right = width - 12, top = 12, bottom = height - 38;
+  const left = 52, right = width - 20, top = 12, bottom = height - 38;
   const x = scaler(across, [left, right]), y = scaler(up, [bottom, top], spec.log);
   for (const tick of ticks(up[0], up[1], 5, spec.log)) {
     make(svg, "line", { x1: left, x2: right, y1: y(tick), y2: y(tick), class: "grid" });
