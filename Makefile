@@ -9,7 +9,7 @@ VENV := .venv
 STAMP := $(VENV)/.setup-done-$(shell pwd -P | cksum | cut -d' ' -f1)
 PYTEST := $(VENV)/bin/python -m pytest
 
-.PHONY: help setup train test check lint types lock clean test-table test-suite test-kill test-learning
+.PHONY: help setup train test check lint types lock clean test-table test-suite test-kill test-learning test-statistics test-browser results test-cluster
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,16 @@ test-suite: setup ## slow: every task resets and steps
 
 test-kill: setup ## slow: runs killed over and over, and resumed
 	$(PYTEST) -m kill
+
+test-statistics: setup ## slow: intervals against rliable's, and what they cover
+	$(PYTEST) -m statistics
+
+test-browser: setup ## slow: the report in a real browser (scripts/install-browser gets one)
+	scripts/install-browser
+	$(PYTEST) -m browser -n0
+
+results: setup ## make docs/results/README.md and its figures anew from the runs kept there
+	$(VENV)/bin/dualac report docs/results --format md --out docs/results/README.md --title "Results"
 
 test-cluster: setup ## slow: sweeps on a Ray cluster of this machine that loses its workers and raylets
 	$(PYTEST) -m cluster -n0

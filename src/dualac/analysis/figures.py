@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -10,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dualac.analysis.runs import evaluation_curve, training_series
+from dualac.analysis.style import COLOURS, STYLE
 
 INSIDE = {  # the risk story of a dual actor-critic, a panel each
     "KL per action dimension": ("train/kl", "train/kl_median"),
@@ -18,16 +18,6 @@ INSIDE = {  # the risk story of a dual actor-critic, a panel each
     "temperature": ("train/ent_coef",),
 }
 LOGARITHMIC = ("KL per action dimension", "temperature")  # they fall by orders of magnitude in the first steps
-# Okabe and Ito: told apart by colour-blind readers
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-STYLE: dict[Any, Any] = {
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.alpha": 0.3,
-    "font.size": 10,
-    "svg.hashsalt": "dualac",
-}
 
 
 def learning_curve(groups: Mapping[str, list[Path]], title: str, out: Path, random_score: float | None = None) -> Path:

@@ -3,6 +3,7 @@
 import os
 import sys
 
+from dualac.cli.analysis import compare, report
 from dualac.cli.experiments import sweep
 from dualac.cli.listing import doctor, show_list
 from dualac.cli.runs import evaluate, play
@@ -12,7 +13,8 @@ from dualac.cli.words import one_line
 from dualac.errors import DualacError, TryAgainError, UsageError, is_disk_trouble, nearest
 
 COMMANDS = {
-    "train": train, "resume": resume, "evaluate": evaluate, "play": play, "sweep": sweep, "theory": theory, "list": show_list, "doctor": doctor,
+    "train": train, "resume": resume, "evaluate": evaluate, "play": play, "sweep": sweep, "report": report, "compare": compare, "theory": theory,
+    "list": show_list, "doctor": doctor,
 }  # fmt: skip
 
 

@@ -66,4 +66,5 @@ def warn(sentence: str) -> None:
 
 
 def one_line(text: str) -> str:
-    return " ".join(text.split())
+    """Without line ends, and without what could steer the terminal: it may repeat what stood in a file."""
+    return "".join(letter if letter.isprintable() else "�" for letter in " ".join(text.split()))

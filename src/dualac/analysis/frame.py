@@ -1,0 +1,252 @@
+"""Many runs as columns of numbers: everything below a directory, read once, with what could not be read counted and named.
+
+A run's files are read as plain JSON, without the code that wrote them. Nothing here decides what may be compared; `groups` does.
+"""
+
+import contextlib
+import json
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, final
+
+import numpy as np
+
+from dualac.analysis.versions import with_defaults
+from dualac.errors import DataError
+
+Columns = dict[str, np.ndarray]
+State = Literal["done", "running", "interrupted", "failed"]
+
+EVALUATION = ("step", "episode", "return", "length", "success", "success_last", "value", "discounted_return")
+TRAINING_ROWS = 200  # of a run, evenly chosen: enough for any picture
+NEVER_ENTERED = ("checkpoints", "tensorboard")  # a run's own folders, large and without runs
+NEEDED: dict[str, type] = {"name": str, "task": str, "seed": int, "steps": int, "replay_ratio": int, "algorithm": dict, "protocol": dict}
+
+
+class Damage(NamedTuple):
+    """What could not be read, and where."""
+
+    path: Path
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.what}"
+
+
+class Status(NamedTuple):
+    """How far a run has come, and why it is not further."""
+
+    state: State
+    step: int
+    reason: str = ""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RunRecord:
+    path: Path
+    spec: dict[str, Any]
+    """run.json, with the fields that its version did not know"""
+    machine: dict[str, Any]
+    """machine.json; empty where there is none"""
+    status: Status
+    evaluations: Columns
+    """a row an episode: EVALUATION; NaN where a run does not tell"""
+    training: Columns
+    """a row a log interval, perhaps thinned: whatever numbers the run logged, by name, and `step`"""
+    events: tuple[dict[str, Any], ...] = ()
+    damaged: tuple[Damage, ...] = field(default=())
+
+    @property
+    def name(self) -> str:
+        return self.spec["name"]
+
+    @property
+    def task(self) -> str:
+        return self.spec["task"]
+
+    @property
+    def suite(self) -> str:
+        return self.task.partition("/")[0]
+
+    @property
+    def seed(self) -> int:
+        return self.spec["seed"]
+
+    @property
+    def replay_ratio(self) -> int:
+        return self.spec["replay_ratio"]
+
+    @property
+    def steps(self) -> int:
+        """that were planned"""
+        return self.spec["steps"]
+
+    @property
+    def versions(self) -> dict[str, str]:
+        found = self.machine.get("fingerprint", {})
+        return found.get("versions", {}) if isinstance(found, dict) and isinstance(found.get("versions"), dict) else {}
+
+    def count(self, *kinds: str) -> int:
+        return sum(event.get("event") in kinds for event in self.events)
+
+
+class Frame(NamedTuple):
+    """Every run that was found, and everything that was not one after all."""
+
+    runs: list[RunRecord]
+    damaged: list[Damage]
+
+
+def read(places: Sequence[Path], *, training_rows: int | None = TRAINING_ROWS) -> Frame:
+    """The runs at or below some directories, in the order of their paths, each once. `training_rows` None reads every row of train.jsonl."""
+    runs, damaged = [], []
+    for path in find(places, damaged):
+        try:
+            runs.append(read_run(path, training_rows=training_rows))
+        except DataError as error:
+            damaged.append(Damage(path, str(error)))
+    return Frame(runs, [*damaged, *(one for run in runs for one in run.damaged)])
+
+
+def evaluation_table(runs: Iterable[RunRecord]) -> Columns:
+    """All evaluation episodes of all runs under one another, typed: what a run is, and EVALUATION."""
+    runs = list(runs)
+    lengths = [len(run.evaluations["step"]) for run in runs]
+    about = {"algorithm": [r.name for r in runs], "task": [r.task for r in runs], "replay_ratio": [r.replay_ratio for r in runs]}
+    about |= {"seed": [r.seed for r in runs], "path": [str(r.path) for r in runs]}
+    table = {name: np.repeat(np.array(values), lengths) for name, values in about.items()}
+    return table | {name: np.concatenate([r.evaluations[name] for r in runs]) if runs else np.array([]) for name in EVALUATION}
+
+
+def find(places: Sequence[Path], damaged: list[Damage]) -> list[Path]:
+    """The directories with a run.json, below any of these; what cannot be entered is named."""
+    found: dict[Path, Path] = {}
+    for place in places:
+        told: list[OSError] = []
+        for home, folders, files in os.walk(place, onerror=told.append):
+            folders[:] = sorted(name for name in folders if name not in NEVER_ENTERED)
+            if "run.json" in files:
+                found.setdefault(Path(home).resolve(), Path(home))
+        damaged.extend(Damage(Path(str(error.filename)), error.strerror or "cannot be entered") for error in told)
+    return sorted(found.values())
+
+
+def read_run(path: Path, *, training_rows: int | None = TRAINING_ROWS) -> RunRecord:
+    spec = _object(path / "run.json")
+    for name, kind in NEEDED.items():
+        if not isinstance(spec.get(name), kind) or isinstance(spec[name], bool):
+            raise DataError(f"run.json cannot be used: its {name} is {spec.get(name)!r}")
+    damaged: list[Damage] = []
+    machine: dict[str, Any] = {}
+    try:
+        machine = _object(path / "machine.json") if (path / "machine.json").exists() else {}
+    except DataError as error:
+        damaged.append(Damage(path, str(error)))
+    rows = read_lines(path / "eval.jsonl", damaged, needed="step")
+    evaluations = {name: column(rows, name) for name in EVALUATION}
+    thinned = read_lines(path / "train.jsonl", damaged, needed="step", most=training_rows)
+    names = dict.fromkeys(name for row in thinned for name in row)
+    training = {name: column(thinned, name) for name in names}
+    events = tuple(read_lines(path / "events.jsonl", damaged, needed="event"))
+    reached = int(max([0.0, *(np.nanmax(rows["step"], initial=0.0) for rows in (evaluations, training) if "step" in rows)]))
+    return RunRecord(path, with_defaults(spec), machine, _status(path, spec, events, reached), evaluations, training, events, tuple(damaged))
+
+
+def read_lines(path: Path, damaged: list[Damage], *, needed: str, most: int | None = None) -> list[dict[str, Any]]:
+    """The rows of a JSONL file that are whole and have what is needed; at most so many of them, evenly chosen, with the last.
+
+    A last line without an end is what a kill, or a run that is still writing, leaves, and is no damage.
+    """
+    try:
+        content = path.read_bytes() if path.exists() else b""
+    except OSError as error:
+        damaged.append(Damage(path, error.strerror or "cannot be read"))
+        return []
+    lines = content.split(b"\n")[:-1]
+    chosen = range(len(lines))
+    if most is not None and len(lines) > most:
+        chosen = np.unique(np.linspace(0, len(lines) - 1, most).astype(int)).tolist()
+        broken = [number for number, line in enumerate(lines) if not (line.startswith(b"{") and line.endswith(b"}"))]
+        chosen = sorted({*chosen, *broken})
+    rows = _parse([lines[number] for number in chosen])
+    bad = [number + 1 for number, row in zip(chosen, rows, strict=True) if not isinstance(row, dict) or not _usable(row.get(needed))]
+    if bad:
+        named = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
+        damaged.append(Damage(path, f"{len(bad)} damaged line{'s' * (len(bad) > 1)} passed over ({named})"))
+    return [row for row in rows if isinstance(row, dict) and _usable(row.get(needed))]
+
+
+def column(rows: list[dict[str, Any]], name: str) -> np.ndarray:
+    """A number of each row; NaN where it is missing, null, infinite or no number."""
+    values = [row.get(name) for row in rows]
+    with contextlib.suppress(ValueError, TypeError, OverflowError):
+        numbers = np.array(values, dtype=float)
+        return np.where(np.isfinite(numbers), numbers, np.nan)
+    return np.array([_number(value) for value in values])
+
+
+def _number(value: Any) -> float:
+    with contextlib.suppress(ValueError, TypeError, OverflowError):
+        number = float(value)
+        return number if np.isfinite(number) else np.nan
+    return np.nan
+
+
+def _usable(value: Any) -> bool:
+    """A name, or a step that is one."""
+    return isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 10**15)
+
+
+def _parse(lines: list[bytes]) -> list[Any]:
+    """All at once, which is fast; where that fails, or some line is not one value, one by one."""
+    with contextlib.suppress(ValueError, RecursionError):
+        rows = json.loads(b"[" + b",".join(lines) + b"]")
+        if len(rows) == len(lines):
+            return rows
+    rows = []
+    for line in lines:
+        try:
+            rows.append(json.loads(line))
+        except (ValueError, RecursionError):
+            rows.append(None)
+    return rows
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{path.name} cannot be read: {error}") from None
+    if not isinstance(data, dict):
+        raise DataError(f"{path.name} is not an object")
+    return data
+
+
+def _status(path: Path, spec: dict[str, Any], events: Sequence[dict[str, Any]], reached: int) -> Status:
+    with contextlib.suppress(DataError):
+        failed = _object(path / "FAILED")
+        step = failed.get("step")
+        return Status("failed", step if isinstance(step, int) else reached, str(failed.get("reason", "")))
+    if (path / "FAILED").exists():
+        return Status("failed", reached, "its FAILED cannot be read")
+    if reached >= spec["steps"]:
+        return Status("done", reached)
+    last = next((event.get("event") for event in reversed(events) if event.get("event") in ("started", "resumed", "interrupted", "done")), None)
+    if last in ("started", "resumed") and _is_at_work(path):
+        return Status("running", reached)
+    return Status("interrupted", reached, "stopped by a signal" if last == "interrupted" else "it stopped without a word" if events else "")
+
+
+def _is_at_work(path: Path) -> bool:
+    """Whether the process that wrote the lock is still there. The lock itself is left alone: to try it could turn away the run's own process."""
+    with contextlib.suppress(DataError, OSError):
+        owner = _object(path / "lock")
+        if owner.get("host") == platform.node() and isinstance(owner.get("pid"), int):
+            with contextlib.suppress(PermissionError):  # another user's, and there
+                os.kill(owner["pid"], 0)
+            return True
+    return False

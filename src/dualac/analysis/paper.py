@@ -1,0 +1,126 @@
+"""The figures of the paper, each from whatever runs there are: which of them these can make, and what the others would need."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from dualac.analysis import panels
+from dualac.analysis.summary import Summary, only
+from dualac.analysis.tables import design, sensitivity
+from dualac.analysis.wording import several
+
+REFERENCE = "sac"  # the baseline of cost and of sensitivity
+BASE = "dac"
+HARD = ("dmc/dog-run", "dmc/dog-trot", "dmc/humanoid-run", "dmc/humanoid-walk")
+DISTRIBUTIONAL = ("dac", "dac-epistemic", "dac-aleatoric", "dac-both")
+LAYER_NORM = ("dac", "dac-ln", "redq")
+WALL_CLOCK = ("dac", "sac")
+
+
+class Picture(NamedTuple):
+    """A figure that the runs can make."""
+
+    name: str
+    title: str
+    draw: Callable[[], Figure]
+    caption: str
+
+
+class Gallery(NamedTuple):
+    pictures: list[Picture]
+    missing: list[str]
+    """what the paper shows and these runs cannot, with what it would need"""
+
+
+def gallery(summary: Summary) -> Gallery:
+    """The paper's figures, in its order."""
+    pictures: list[Picture] = []
+    missing: list[str] = []
+    for name, (title, make, needs) in FIGURES.items():
+        drawn = make(summary)
+        if drawn is None:
+            missing.append(f"{name}: needs {needs}")
+        else:
+            pictures.append(Picture(name, title, drawn[0], drawn[1]))
+    return Gallery(pictures, missing)
+
+
+Made = tuple[Callable[[], Figure], str] | None
+
+
+def _sample_efficiency(summary: Summary) -> Made:
+    scored = [panel for panel in summary.panels if panel.bands]
+    return (lambda: panels.efficiency(scored, summary.inks), panels.caption(scored, summary)) if scored else None
+
+
+def _final_score(summary: Summary) -> Made:
+    scored = [panel for panel in summary.panels if panel.bands]
+    return (lambda: panels.final(scored, summary.inks), panels.caption(scored, summary)) if scored else None
+
+
+def _curves(summary: Summary) -> Made:
+    return (lambda: panels.tasks(summary), panels.seeds_told(summary.groups)) if summary.tasks else None
+
+
+def _adjustments(summary: Summary) -> Made:
+    dual = [one for one in summary.groups if any("train/kl" in run.training for run in one.runs)]
+    return (lambda: panels.adjustments(dual), f"A line a task, the mean over its seeds. {panels.seeds_told(dual)}") if dual else None
+
+
+def _hard(summary: Summary) -> Made:
+    some = only(summary, tasks=HARD)
+    return (lambda: panels.tasks(some), panels.seeds_told(some.groups)) if some.tasks else None
+
+
+def _design(summary: Summary) -> Made:
+    rows = design(summary, BASE)
+    return (lambda: panels.shares(rows, "score relative to base"), panels.seeds_told(summary.groups)) if rows else None
+
+
+def _sensitivity(summary: Summary) -> Made:
+    rows = sensitivity(summary, REFERENCE)
+    return (lambda: panels.shares(rows, f"percent over {REFERENCE}"), panels.seeds_told(summary.groups)) if rows else None
+
+
+def _wall_clock(summary: Summary) -> Made:
+    both = only(summary, names=WALL_CLOCK)
+    some = [panel for panel in both.panels if panel.bands and any(panel.clocks.values())]
+    if not some or not all(any(one.name == name for panel in some for one in panel.groups) for name in WALL_CLOCK):
+        return None
+    return lambda: panels.clock(some, summary.inks), panels.caption(some, both)
+
+
+def _named(names: Sequence[str]) -> Callable[[Summary], Made]:
+    def make(summary: Summary) -> Made:
+        some = only(summary, names=names)
+        scored = [panel for panel in some.panels if panel.bands]
+        if not scored or len({one.name for one in some.groups}) < len(names):
+            return None
+        return lambda: panels.efficiency(scored, summary.inks), panels.caption(scored, some)
+
+    return make
+
+
+def _overestimation(summary: Summary) -> Made:
+    telling = [one for one in summary.groups if any(np.isfinite(run.evaluations["value"]).any() for run in one.runs)]
+    if not telling:
+        return None
+    told = "Mean |Q| over mean |G| of the evaluation episodes, averaged over runs; 1 is neither too high nor too low."
+    return lambda: panels.overestimations(telling, summary.inks), f"{told} {panels.seeds_told(telling)}"
+
+
+FIGURES: dict[str, tuple[str, Callable[[Summary], Made], str]] = {
+    "sample-efficiency": ("Sample efficiency", _sample_efficiency, "a task with scores"),
+    "final-score": ("Final score", _final_score, "a task with scores"),
+    "adjustments": ("How the duals adjust", _adjustments, "runs of a dual actor-critic"),
+    "hard-tasks": ("The hardest tasks", _hard, f"runs on {several(HARD)}"),
+    "design-table": ("What each part of the design is worth", _design, "dac and its ablations (dac:no-kl, ...)"),
+    "sensitivity": ("Sensitivity", _sensitivity, "sac, and dac with several values of one setting"),
+    "wall-clock": ("Against time", _wall_clock, f"runs of {several(WALL_CLOCK)}"),
+    "layer-norm": ("Layer norm", _named(LAYER_NORM), f"runs of {several(LAYER_NORM)}"),
+    "overestimation": ("Overestimation", _overestimation, "runs whose evaluations tell the critics' value"),
+    "distributional": ("Distributional critics", _named(DISTRIBUTIONAL), f"runs of {several(DISTRIBUTIONAL)}"),
+    "curves": ("Every task", _curves, "a run with an evaluation"),
+}

@@ -1,0 +1,334 @@
+"""`dualac report`: every state a directory of runs can be in is said in words, and nothing that users named is more than text."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from tests.analysis.written import PROTOCOL, SPEC, write_rows, write_run, write_sweep
+
+from dualac.analysis.exports import as_csv, as_json, escape_latex, escape_markdown
+from dualac.analysis.findings import commands, headline, problems
+from dualac.analysis.frame import read
+from dualac.analysis.groups import settings
+from dualac.analysis.page import page
+from dualac.analysis.paper import FIGURES, gallery
+from dualac.analysis.style import COLOURS, inks
+from dualac.analysis.summary import Choices, Summary, only, summarise
+from dualac.analysis.versions import with_defaults
+from dualac.cli import run
+from dualac.errors import DataError, UsageError
+
+HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "=cmd|' /C calc'!A0", "</style></title>", "{{ 7*7 }}", "$x$ \\input{a}")
+EXPECTED = """
+    figure figcaption div table caption thead tbody tr th td h3 h4 details summary label input fieldset legend span pre select option b ul li a code
+"""  # what runs add to a page without any
+TASKS = ["dmc/cheetah-run", "metaworld/hammer"]
+
+
+class Seen(HTMLParser):
+    """What a browser would find in a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self._within = ""
+        self.data: dict[str, Any] = {}
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        self._within = "data" if ("id", "data") in attrs else tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._within = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._within == "data":
+            self.data = json.loads(data)
+        elif self._within not in ("script", "style"):
+            self.text += data
+
+
+def summary(root: Path, **choices: Any) -> Summary:
+    return summarise(read([root]), Choices(**choices))
+
+
+def shown(root: Path, **choices: Any) -> Seen:
+    return Seen(page(summary(root, **choices), "a report", root, "dualac report"))
+
+
+def test_no_runs_are_said_and_make_a_page(tmp_path: Path):
+    seen = shown(tmp_path)
+    assert "No run was found" in seen.text
+    assert "figure" not in seen.tags
+
+
+def test_one_run_has_nothing_to_be_compared_with(tmp_path: Path):
+    write_run(tmp_path)
+    seen = shown(tmp_path)
+    assert "There is nothing to compare it with" in seen.text
+    assert "one seed: no interval" in seen.text
+    assert seen.tags.count("figure") > 4
+
+
+def test_one_seed_of_two_algorithms_is_not_separable(tmp_path: Path):
+    write_sweep(tmp_path, {"dac": 0.8, "sac": 0.2}, TASKS, 1)
+    assert "not separable: one seed has no spread" in shown(tmp_path).text
+
+
+def test_a_missing_task_is_left_out_by_name(tmp_path: Path):
+    write_sweep(tmp_path, {"dac": 0.6, "sac": 0.4}, TASKS, 2)
+    write_run(tmp_path, "dac", "dmc/walker-run")
+    found = summary(tmp_path)
+    assert found.panels[0].tasks == TASKS
+    assert found.panels[0].left_out == ["dmc/walker-run"]
+    text = shown(tmp_path).text
+    assert "not every algorithm has come so far on dmc/walker-run" in text
+    assert "left out: dmc/walker-run" in text
+
+
+def test_scores_that_are_no_numbers_are_said_and_counted_nowhere(tmp_path: Path):
+    write_sweep(tmp_path, {"dac": 0.6, "sac": 0.4}, ["dmc/cheetah-run"], 3)
+    path = write_run(tmp_path, "sac", seed=3)
+    write_rows(path / "eval.jsonl", [{"step": step, "episode": 0, "return": None} for step in range(0, 100_001, 10_000)])
+    found = summary(tmp_path)
+    assert found.panels[0].seeds("sac") == [3]
+    assert any(one.kind == "diverged" and "11 evaluation episodes without a finite return" in one.text for one in problems(found))
+    assert "NaN" not in json.dumps(shown(tmp_path).data)
+
+
+def test_all_scores_not_numbers_make_a_page(tmp_path: Path):
+    path = write_run(tmp_path)
+    write_rows(path / "eval.jsonl", [{"step": 0, "return": None}])
+    assert "nothing is aggregated" in shown(tmp_path).text
+
+
+def test_equal_scores_have_an_interval_without_width_and_no_winner(tmp_path: Path):
+    for name in ("dac", "sac"):
+        for seed in range(3):
+            write_run(tmp_path, name, seed=seed, final=0.5)
+    text = shown(tmp_path).text
+    assert "0.500 [0.500, 0.500]" in text
+    assert "no number of seeds up to 1000 would separate them" in text
+
+
+def test_unlike_protocols_are_refused_in_words_or_kept_apart(tmp_path: Path):
+    write_sweep(tmp_path, {"dac": 0.6}, ["metaworld/hammer"], 2)
+    write_run(tmp_path, "dac", "metaworld/hammer", 5, changes={"protocol": PROTOCOL | {"success": "last"}})
+    assert "success last, not any; --unlike separate keeps it apart" in shown(tmp_path).text
+    assert "dac [success=last]" in shown(tmp_path, unlike="separate").text
+
+
+def test_a_sweep_half_done_says_so_and_compares_where_all_have_been(tmp_path: Path):
+    write_sweep(tmp_path, {"dac": 0.6, "sac": 0.4}, ["dmc/cheetah-run"], 2)
+    write_sweep(tmp_path / "more", {"td3": 0.3}, ["dmc/cheetah-run"], 2, reached=60_000)
+    found = summary(tmp_path)
+    assert found.panels[0].at == 60_000
+    told = " ".join(headline(found))
+    assert "Not finished: 2 interrupted. These numbers will change." in told
+    assert "the score at 60k steps" in told
+    assert [one.label for one in summary(tmp_path, at=100_000).panels[0].groups] == ["dac", "sac"]
+
+
+def test_one_run_that_died_early_does_not_take_the_others_back(tmp_path: Path):
+    write_sweep(tmp_path, {"dac": 0.6, "sac": 0.4, "td3": 0.3}, TASKS, 2)
+    path = write_run(tmp_path, "gpl", reached=20_000)
+    (path / "FAILED").write_text(json.dumps({"step": 25_000, "reason": "the critic's loss is not finite", "error": "RunFailedError"}))
+    found = summary(tmp_path)
+    assert found.panels[0].at == 100_000
+    assert [one.label for one in found.panels[0].apart] == ["gpl"]
+    told = {one.kind: one.text for one in problems(found)}
+    assert "the critic's loss is not finite" in told["failed"]
+    assert "gpl" in told["not compared"]
+
+
+def test_tasks_without_bounds_are_plotted_and_enter_no_aggregate(tmp_path: Path):
+    write_sweep(tmp_path, {"dac": 0.6, "sac": 0.4}, ["gym/Pendulum-v1"], 2)
+    seen = shown(tmp_path)
+    assert "No task here has known bounds" in seen.text
+    assert len(seen.data["tasks"]) == 1
+    assert seen.data["panels"] == []
+    assert shown(tmp_path, bounds={"": (0.0, 1000.0)}).data["panels"] != []
+
+
+def test_damage_is_counted_and_named_in_the_page(tmp_path: Path):
+    path = write_run(tmp_path)
+    with (path / "eval.jsonl").open("a") as file:
+        file.write("{half\n")
+    broken = write_run(tmp_path, seed=1)
+    (broken / "run.json").write_text("{")
+    text = shown(tmp_path).text
+    assert "eval.jsonl: 1 damaged line passed over (23)" in text
+    assert "run.json cannot be read" in text
+
+
+def test_resumed_runs_and_versions_that_differ_are_problems(tmp_path: Path):
+    path = write_run(tmp_path)
+    write_rows(path / "events.jsonl", [{"event": "started", "step": 0}, {"event": "resumed", "step": 10}, {"event": "inexact_resume", "step": 10}])
+    other = write_run(tmp_path, seed=1)
+    (other / "machine.json").write_text((other / "machine.json").read_text().replace("0.10.2", "0.11.0"))
+    kinds = {one.kind: one.text for one in problems(summary(tmp_path))}
+    assert kinds["versions"] == "jax differs between runs: 0.10.2 and 0.11.0"
+    assert {"resumed", "inexact", "few seeds"} <= set(kinds)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_stay_text_everywhere(tmp_path: Path, name: str):
+    for folder, task in (("a", f"gym/{name}"), ("b", "dmc/cheetah-run")):
+        path = write_run(tmp_path, name, task, folder=folder)
+        (path / "FAILED").write_text(json.dumps({"step": 3, "reason": name, "error": name}))
+        write_rows(path / "events.jsonl", [{"event": name, "step": 0}])
+    write_run(tmp_path, "dac", f"gym/{name}", folder="c", changes={"algorithm.explorer.target_kl": name})
+    plain_page, seen = shown(tmp_path / "nothing"), shown(tmp_path)
+    assert seen.tags.count("script") == 2
+    assert seen.tags.count("style") == seen.tags.count("title") == 1
+    assert "img" not in seen.tags
+    assert set(seen.tags) <= {*plain_page.tags, *EXPECTED.split()}
+    assert not [key for key, _ in seen.attributes if key.startswith("on") or key == "style"]
+    links = [value or "" for key, value in seen.attributes if key == "href"]
+    assert all(link.startswith(("#", "./")) for link in links)
+    assert name in seen.text
+    assert "49" not in re.findall(r"gym/(\S+)", seen.text)
+
+
+def test_hostile_names_are_drawn_as_they_are_written(tmp_path: Path):
+    for place, name in enumerate(HOSTILE):
+        write_run(tmp_path / "runs", name, "dmc/cheetah-run", folder=str(place))
+    out = tmp_path / "report.md"
+    assert run(["report", str(tmp_path / "runs"), "--format", "md", "--out", str(out)]) == 0
+    text = out.read_text()
+    assert "<script>" not in text.split("## Reproduce")[0]
+    assert "<img" not in text.split("## Reproduce")[0]
+    for picture in (tmp_path / "report-figures").iterdir():
+        tags = set(ElementTree.parse(picture).iter())
+        assert not {tag.tag.rpartition("}")[2] for tag in tags} & {"script", "img", "image", "foreignObject", "a"}
+
+
+def test_a_spreadsheet_is_given_no_formula(tmp_path: Path):
+    write_run(tmp_path, "=cmd|' /C calc'!A0", "gym/x")
+    text = shown(tmp_path).data["downloads"]["tasks"]["text"]
+    assert "\n'=cmd" in text
+    assert as_csv([{"a": "+1", "b": "-2", "c": "@x", "d": "ok", "e": -1.5, "f": float("nan")}]).splitlines()[1] == "'+1,'-2,'@x,ok,-1.5,"
+
+
+def test_what_is_embedded_cannot_end_its_script():
+    text = as_json({"a": "</script><!--", "b": float("inf"), "c": np.array([1.0, np.nan])})
+    assert "<" not in text
+    assert json.loads(text) == {"a": "</script><!--", "b": None, "c": [1.0, None]}
+
+
+def test_latex_and_markdown_are_escaped():
+    assert escape_latex("a_b%{x}\\") == r"a\_b\%\{x\}\textbackslash{}"
+    assert escape_markdown("<b>|[x](y)\nz`") == r"&lt;b&gt;\|\[x\](y) z\`"
+
+
+def test_the_page_asks_for_nothing_and_allows_nothing_but_itself(tmp_path: Path):
+    write_sweep(tmp_path, {"dac": 0.6, "sac": 0.4}, TASKS, 2)
+    text = page(summary(tmp_path), "a report", tmp_path, "dualac report")
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert policy
+    assert policy[1].startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy[1]
+    assert not re.search(r'(src|href)="(?!#|\./)', text)
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
+    assert len(text) < 500_000
+
+
+def test_the_command_writes_a_page_markdown_and_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    write_sweep(tmp_path / "runs", {"dac": 0.6, "sac": 0.4}, ["dmc/cheetah-run"], 2)
+    out = tmp_path / "out"
+    assert run(["report", str(tmp_path / "runs")]) == 0
+    assert (tmp_path / "runs" / "report.html").read_text().startswith("<!doctype html>")
+    for _ in range(2):
+        assert run(["report", str(tmp_path / "runs"), "--format", "md", "--out", str(out / "results.md"), "--title", "T*"]) == 0
+        text = (out / "results.md").read_text()
+        found = re.findall(r"\]\((results-figures/.*?\.svg)\)", text)
+        assert "sample-efficiency.svg" in " ".join(found)
+        assert all((out / name).read_text().lstrip().startswith("<?xml") for name in found)
+        assert text.startswith("# T\\*\n")
+        made = {name: (out / name).read_bytes() for name in found}
+    assert made == {name: (out / name).read_bytes() for name in made}
+    assert str(out / "results.md") in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["pdf", "png"])
+def test_figures_for_a_paper(tmp_path: Path, kind: str):
+    write_run(tmp_path)
+    assert run(["report", str(tmp_path), "--format", kind]) == 0
+    assert (tmp_path / "figures" / f"curves.{kind}").read_bytes()[:4] in (b"%PDF", b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "told"),
+    [
+        (["{nowhere}"], DataError, "is not a directory"),
+        (["{empty}", "--format", "pdf"], DataError, "nothing to draw"),
+        (["{empty}", "--format", "docx"], UsageError, "docx"),
+        (["{empty}", "--at", "1k", "--area"], UsageError, "exclude each other"),
+        (["{empty}", "--watch", "0"], UsageError, "at least one second"),
+        (["{empty}", "--open", "--format", "md"], UsageError, "--open shows a page"),
+        (["{empty}", "--out", "/proc/nowhere/report.html"], UsageError, "choose another --out"),
+        (["{empty}", "--bounds", "x=1"], UsageError, "LOW,HIGH"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(tmp_path: Path, words: list[str], error: type[Exception], told: str):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(error, match=re.escape(told)):
+        run(["report", *(word.format(nowhere=tmp_path / "nowhere", empty=tmp_path / "empty") for word in words)])
+
+
+def test_a_watched_page_reloads_only_while_a_run_goes_on(tmp_path: Path):
+    write_run(tmp_path)
+    assert 'http-equiv="refresh"' in page(summary(tmp_path), "t", tmp_path, "c", refresh=30)
+    assert run(["report", str(tmp_path), "--watch", "1"]) == 0  # nothing runs: it is made and that is that
+    assert 'http-equiv="refresh"' not in (tmp_path / "report.html").read_text()
+
+
+def test_the_paper_has_its_figures_where_the_runs_are_there(tmp_path: Path):
+    """Every figure that data can make, from a sweep that has everything small."""
+    names = ("dac", "sac", "dac-ln", "redq", "dac-epistemic", "dac-aleatoric", "dac-both", "dac:no-kl", "dac:only-optimist")
+    write_sweep(tmp_path, {name: 0.3 + 0.05 * place for place, name in enumerate(names)}, ["dmc/humanoid-run", "metaworld/hammer"], 2)
+    for value in (0.1, 0.5):
+        for task in ("dmc/humanoid-run", "metaworld/hammer"):
+            for seed in range(2):
+                write_run(tmp_path / str(value), "dac", task, seed, final=value, changes={"algorithm.explorer.target_kl": value})
+    rows = {"dac": settings(with_defaults(SPEC))}
+    found = gallery(summary(tmp_path, rows=rows))
+    assert [picture.name for picture in found.pictures] == list(FIGURES)
+    assert found.missing == []
+    for picture in found.pictures:
+        assert "Seeds of each task: 2" in picture.caption
+        figure = picture.draw()
+        assert all(axes.lines or axes.patches for axes in figure.axes), picture.name
+    few = gallery(only(summary(tmp_path, rows=rows), names=["sac"]))
+    assert {line.split(":")[0] for line in few.missing} >= {"design-table", "sensitivity", "wall-clock", "layer-norm", "distributional"}
+
+
+def test_an_agent_keeps_its_colour_and_no_two_share_one():
+    assert inks(["dac", "sac"])["dac"] == inks(["dac", "td3", "mine"])["dac"]
+    many = inks([f"agent{number}" for number in range(20)] + ["dac", "sac"])
+    assert len(set(many.values())) == 22
+    assert many["dac"].colour == COLOURS[0]
+
+
+def test_the_commands_make_the_runs_again(tmp_path: Path):
+    write_sweep(tmp_path, {"dac": 0.5}, ["dmc/cheetah-run"], 2)
+    write_run(tmp_path / "x", "dac", seed=0, changes={"algorithm.explorer.target_kl": 0.1, "resets": [20_000, 40_000]})
+    lines = commands(summary(tmp_path, rows={"dac": settings(with_defaults(SPEC))}))
+    assert "dualac train dac dmc/cheetah-run --seeds 0,1 --steps 100k --replay-ratio 2 --eval-every 10k" in lines
+    assert any(line.endswith("--explorer.target-kl 0.1 --resets 20000,40000") for line in lines)
+
+
+def test_the_area_under_the_curve_is_another_score(tmp_path: Path):
+    write_sweep(tmp_path, {"dac": 0.6, "sac": 0.4}, ["dmc/cheetah-run"], 2)
+    end, way = (summary(tmp_path, at=at).panels[0] for at in (None, "area"))
+    assert way.area
+    assert way.aggregates["dac"]["IQM"].estimate == pytest.approx(end.aggregates["dac"]["IQM"].estimate / 2, abs=1e-3)
