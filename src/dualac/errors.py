@@ -12,6 +12,8 @@ from typing import Self
 
 ENDINGS = (KeyboardInterrupt, GeneratorExit)  # how a user, or Python, ends things; whatever else foreign code raises is its own trouble
 
+COMMAND = "DUALAC_COMMAND"  # the environment variable that tells a process which command it was started by
+
 LONGEST = 500  # characters of what foreign code has to say that are worth repeating
 
 

@@ -136,14 +136,14 @@ def find(places: Sequence[Path], damaged: list[Damage]) -> list[Path]:
 
 
 def read_run(path: Path, *, training_rows: int | None = TRAINING_ROWS) -> RunRecord:
-    spec = _object(path / "run.json")
+    spec = read_object(path / "run.json")
     for name, kind in NEEDED.items():
         if not isinstance(spec.get(name), kind) or isinstance(spec[name], bool):
             raise DataError(f"run.json cannot be used: its {name} is {spec.get(name)!r}")
     damaged: list[Damage] = []
     machine: dict[str, Any] = {}
     try:
-        machine = _object(path / "machine.json") if (path / "machine.json").exists() else {}
+        machine = read_object(path / "machine.json") if (path / "machine.json").exists() else {}
     except DataError as error:
         damaged.append(Damage(path, str(error)))
     rows = read_lines(path / "eval.jsonl", damaged, needed="step")
@@ -216,7 +216,7 @@ def _parse(lines: list[bytes]) -> list[Any]:
     return rows
 
 
-def _object(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
@@ -228,7 +228,7 @@ def _object(path: Path) -> dict[str, Any]:
 
 def _status(path: Path, spec: dict[str, Any], events: Sequence[dict[str, Any]], reached: int) -> Status:
     with contextlib.suppress(DataError):
-        failed = _object(path / "FAILED")
+        failed = read_object(path / "FAILED")
         step = failed.get("step")
         return Status("failed", step if isinstance(step, int) else reached, str(failed.get("reason", "")))
     if (path / "FAILED").exists():
@@ -236,15 +236,15 @@ def _status(path: Path, spec: dict[str, Any], events: Sequence[dict[str, Any]], 
     if reached >= spec["steps"]:
         return Status("done", reached)
     last = next((event.get("event") for event in reversed(events) if event.get("event") in ("started", "resumed", "interrupted", "done")), None)
-    if last in ("started", "resumed") and _is_at_work(path):
+    if last in ("started", "resumed") and at_work(path):
         return Status("running", reached)
     return Status("interrupted", reached, "stopped by a signal" if last == "interrupted" else "it stopped without a word" if events else "")
 
 
-def _is_at_work(path: Path) -> bool:
+def at_work(path: Path) -> bool:
     """Whether the process that wrote the lock is still there. The lock itself is left alone: to try it could turn away the run's own process."""
     with contextlib.suppress(DataError, OSError):
-        owner = _object(path / "lock")
+        owner = read_object(path / "lock")
         if owner.get("host") == platform.node() and isinstance(owner.get("pid"), int):
             with contextlib.suppress(PermissionError):  # another user's, and there
                 os.kill(owner["pid"], 0)

@@ -1,20 +1,21 @@
 """The only place that parses words: a file for each group of commands."""
 
 import os
+import shlex
 import sys
 
 from dualac.cli.analysis import compare, report
-from dualac.cli.experiments import sweep
+from dualac.cli.experiments import collect, show, status, sweep
 from dualac.cli.listing import doctor, show_list
 from dualac.cli.runs import evaluate, play
 from dualac.cli.theory import theory
 from dualac.cli.training import resume, train
 from dualac.cli.words import one_line
-from dualac.errors import DualacError, TryAgainError, UsageError, is_disk_trouble, nearest
+from dualac.errors import COMMAND, DualacError, TryAgainError, UsageError, is_disk_trouble, nearest
 
 COMMANDS = {
-    "train": train, "resume": resume, "evaluate": evaluate, "play": play, "sweep": sweep, "report": report, "compare": compare, "theory": theory,
-    "list": show_list, "doctor": doctor,
+    "train": train, "resume": resume, "evaluate": evaluate, "play": play, "sweep": sweep, "status": status, "collect": collect, "report": report,
+    "compare": compare, "show": show, "theory": theory, "list": show_list, "doctor": doctor,
 }  # fmt: skip
 
 
@@ -22,7 +23,9 @@ def main(words: list[str] | None = None) -> None:
     """The `dualac` command. Every error is one line; its code is the exit code."""
     sys.path.insert(0, os.getcwd())  # where a user's own `module:Id` stands
     try:
-        code = run(sys.argv[1:] if words is None else words)
+        typed = sys.argv[1:] if words is None else words
+        os.environ[COMMAND] = shlex.join(["dualac", *typed])
+        code = run(typed)
         if sys.stdout:
             sys.stdout.flush()
     except DualacError as error:

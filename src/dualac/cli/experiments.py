@@ -1,13 +1,15 @@
-"""Many runs: `dualac sweep`, `dualac status`."""
+"""Many runs: `dualac sweep`, `dualac status`, `dualac collect`; and the record of one: `dualac show`."""
 
 import argparse
+import json
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from dualac import spelling
 from dualac.cli.words import Parser, console, one_line
-from dualac.errors import UsageError
+from dualac.errors import DataError, TryAgainError, UsageError, is_disk_trouble
 
 SET_ASIDE = 3  # the exit code of a sweep that went to its end with runs that fail every time
 MOST_REASONS = 10
@@ -83,7 +85,8 @@ def _show_plan(experiment: Any, runs: list[Any], out: Path, asked: argparse.Name
     left = order(units, retry_failed=asked.retry_failed)
     console.print(f"{experiment.name}: {experiment.about}{_scale_note(asked)}", soft_wrap=True)
     console.print(
-        f"runs       {len(units)} in {out}: {have['done']} done, {have['begun']} begun, {have['missing']} to begin, {have['failed']} set aside"
+        f"runs       {len(units)} in {out}: {have['done']} done, {have['begun']} begun, {have['missing']} to begin, {have['failed']} set aside",
+        soft_wrap=True,
     )
     if left:
         needs = estimate([unit for unit in units if unit in left], calibrated)
@@ -137,3 +140,84 @@ def _next(have: Any, out: Path) -> str:
     if have["begun"] or have["missing"]:
         return "; the same command goes on"
     return f"; dualac collect {out} makes one table of them, dualac report {out} a page"
+
+
+def status(words: list[str]) -> int:
+    """how far a directory of runs is: dualac status DIR"""
+    from rich.table import Table
+
+    from dualac.analysis.status import STATES, grid, survey
+
+    parser = Parser(prog="dualac status")
+    parser.add_argument("path", type=Path, metavar="DIR", help="a sweep's directory, or one above it")
+    parser.add_argument("--json", action="store_true", help="one object, with a row a run")
+    asked = parser.parse(words)
+    marks, damaged = survey(_directory(asked.path))
+    counts = Counter(mark.state for mark in marks)
+    if asked.json:
+        rows = [{**mark._asdict(), "path": str(mark.path) if mark.path else None} for mark in marks]
+        print(json.dumps({"counts": counts, "runs": rows, "damaged": [str(one) for one in damaged]}))
+        return 0
+    table = Table(box=None, pad_edge=False)
+    shown = [state for state in STATES if counts[state]]
+    for title in ("algorithm", "rr", "task", *shown):
+        table.add_column(title, justify="left" if title in ("algorithm", "task") else "right", no_wrap=True)
+    for (name, ratio, task), cell in grid(marks).items():
+        table.add_row(name, str(ratio), task, *(str(cell[state] or "") for state in shown))
+    console.print(table)
+    console.print(", ".join(f"{counts[state]} {state}" for state in shown) + f"; {len(marks)} runs")
+    for mark in [mark for mark in marks if mark.state == "failed"][:MOST_REASONS]:
+        console.print(f"failed     {mark.path}: {one_line(mark.reason)}", soft_wrap=True)
+    for mark in [mark for mark in marks if mark.state == "running"][:MOST_REASONS]:
+        console.print(f"running    {mark.path}: step {mark.step} of {mark.steps}", soft_wrap=True)
+    for one in damaged[:MOST_REASONS]:
+        print(f"dualac: warning: {one_line(str(one))}", file=sys.stderr)
+    return 0
+
+
+def collect(words: list[str]) -> int:
+    """one table of all evaluations, Parquet and CSV: dualac collect DIR..."""
+    from dualac.analysis.collect import frame, merged, write
+    from dualac.analysis.frame import read
+
+    parser = Parser(prog="dualac collect")
+    parser.add_argument("paths", type=Path, nargs="+", metavar="DIR", help="directories of runs, perhaps of several machines")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where the table goes (the first DIR)")
+    asked = parser.parse(words)
+    found = read([_directory(path) for path in asked.paths], training_rows=0)
+    for one in found.damaged[:MOST_REASONS]:
+        print(f"dualac: warning: {one_line(str(one))}", file=sys.stderr)
+    runs = merged(found.runs)
+    if not runs:
+        raise DataError(f"no run at or below {asked.paths[0]}")
+    try:
+        paths = write(frame(runs), asked.out or asked.paths[0])
+    except OSError as error:
+        kind = TryAgainError if is_disk_trouble(error) else UsageError
+        raise kind(f"the table cannot be written ({error.strerror}); choose another --out") from None
+    states = Counter(run.status.state for run in runs)
+    console.print(
+        f"{len(runs)} runs ({', '.join(f'{number} {state}' for state, number in states.items())}): {' and '.join(map(str, paths))}", soft_wrap=True
+    )
+    return 0
+
+
+def show(words: list[str]) -> int:
+    """one run: what it is, where and from what it was made, its curve: dualac show RUN"""
+    from dualac.analysis.frame import read_run
+    from dualac.analysis.record import told
+
+    parser = Parser(prog="dualac show")
+    parser.add_argument("path", type=Path, metavar="RUN")
+    asked = parser.parse(words)
+    if not (asked.path / "run.json").exists():
+        raise DataError(f"{asked.path} is not a run: it has no run.json")
+    for line in told(read_run(asked.path)):
+        console.print(line, soft_wrap=True)
+    return 0
+
+
+def _directory(path: Path) -> Path:
+    if not path.is_dir():
+        raise DataError(f"{path} is not a directory")
+    return path

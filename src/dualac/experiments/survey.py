@@ -76,7 +76,7 @@ def _told(path: Path) -> dict | None:
     """What a verdict says, if it is there and whole."""
     try:
         return json.loads(path.read_text())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError:
         raise DataError(f"{path} is damaged; remove it and start the sweep again: the run goes on from its last checkpoint") from None

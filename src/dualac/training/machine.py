@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dualac.errors import UsageError
+from dualac.errors import COMMAND, UsageError
 
 VERSIONS = ("dualac", "jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "dm_control", "metaworld", "myosuite")
 _leases: list[int] = []  # file descriptors: a core is ours until this process ends
@@ -179,12 +179,20 @@ def describe() -> dict[str, Any]:
         "dualac": versions().get("dualac", ""),
         "commit": _git("rev-parse", "HEAD"),
         "dirty": bool(_git("status", "--porcelain")),
+        "lock": _lock_digest(),
+        "command": os.environ.get(COMMAND, ""),
         "python": platform.python_version(),
         "system": platform.platform(),
         "host": platform.node(),
         "cpu": cpu_model(),
         "cores_of_machine": os.cpu_count(),
     }
+
+
+def _lock_digest() -> str:
+    """Of the versions that this checkout names, if it is one."""
+    lock = Path(__file__).resolve().parents[3] / "requirements.lock"
+    return hashlib.sha256(lock.read_bytes()).hexdigest() if lock.exists() else ""
 
 
 def _git(*words: str) -> str:

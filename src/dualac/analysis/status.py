@@ -1,0 +1,94 @@
+"""How far a directory of runs is: done, running, failed, or missing from its plan. Fast: of a finished run two small files are read."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dualac.analysis.frame import Damage, at_work, find, read_object
+from dualac.errors import DataError
+
+STATES = ("done", "running", "interrupted", "failed", "missing")
+TAIL = 65_536  # bytes of a log that surely hold its last whole line
+
+
+class Mark(NamedTuple):
+    """One run, there or planned."""
+
+    name: str
+    task: str
+    replay_ratio: int
+    seed: int
+    steps: int
+    state: str
+    step: int = 0
+    reason: str = ""
+    path: Path | None = None
+
+
+def survey(place: Path) -> tuple[list[Mark], list[Damage]]:
+    """Every run at or below a directory, and those that its plan, or a plan below it, has and the disk does not."""
+    damaged: list[Damage] = []
+    marks: dict[Path, Mark] = {}
+    for path in find([place], damaged):
+        try:
+            marks[path] = look(path)
+        except (DataError, KeyError, TypeError) as error:
+            damaged.append(Damage(path, f"run.json cannot be used: {error}"))
+    for plan in sorted({place / "plan.json", *place.glob("*/plan.json")}):
+        for path, mark in _planned(plan, damaged):
+            there = marks.get(path)
+            if there is None or (there.state == "done" and there.step < mark.steps):
+                marks[path] = mark if there is None else there._replace(state="interrupted", steps=mark.steps)
+    return sorted(marks.values(), key=lambda mark: mark[:4]), damaged
+
+
+def look(path: Path) -> Mark:
+    spec = read_object(path / "run.json")
+    mark = Mark(spec["name"], spec["task"], spec["replay_ratio"], spec["seed"], spec["steps"], "interrupted", path=path)
+    if (path / "FAILED").exists():
+        told = read_object(path / "FAILED")
+        return mark._replace(state="failed", step=told.get("step") or last_step(path), reason=str(told.get("reason", "")))
+    if (path / "DONE").exists():
+        step = read_object(path / "DONE").get("step", 0)
+        return mark._replace(state="done" if step >= mark.steps else "interrupted", step=step)
+    return mark._replace(state="running" if at_work(path) else "interrupted", step=last_step(path))
+
+
+def last_step(path: Path) -> int:
+    """That a run has written a row of."""
+    rows = path / "train.jsonl"
+    if not rows.exists():
+        return 0
+    with rows.open("rb") as file:
+        file.seek(max(0, rows.stat().st_size - TAIL))
+        lines = file.read().split(b"\n")[:-1]
+    for line in reversed(lines):
+        try:
+            return int(json.loads(line)["step"])
+        except (ValueError, KeyError, TypeError):
+            continue
+    return 0
+
+
+def _planned(plan: Path, damaged: list[Damage]) -> Iterable[tuple[Path, Mark]]:
+    if not plan.exists():
+        return
+    try:
+        cells: list[dict[str, Any]] = read_object(plan)["runs"]
+        for cell in cells:
+            for seed in cell["seeds"]:
+                folder = cell["task"].replace("/", "-").replace(":", "-")
+                path = plan.parent / cell["name"] / folder / f"rr{cell['replay_ratio']}" / f"seed{seed}"
+                yield path, Mark(cell["name"], cell["task"], cell["replay_ratio"], seed, cell["steps"], "missing")
+    except (DataError, KeyError, TypeError) as error:
+        damaged.append(Damage(plan, f"it cannot be used: {error}"))
+
+
+def grid(marks: Iterable[Mark]) -> dict[tuple[str, int, str], Counter[str]]:
+    """By algorithm, replay ratio and task: how many runs are in which state."""
+    cells: dict[tuple[str, int, str], Counter[str]] = {}
+    for mark in marks:
+        cells.setdefault((mark.name, mark.replay_ratio, mark.task), Counter())[mark.state] += 1
+    return cells

@@ -1,0 +1,171 @@
+"""What is on disk, seen again: the grid of a sweep, one frame of many runs, the record of one."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.experiments.toy_units import BROKEN, toy_sweep
+from tests.training.runs import a_run, trained
+
+from dualac import cli
+from dualac.analysis.collect import frame, merged
+from dualac.analysis.frame import read
+from dualac.analysis.status import survey
+from dualac.errors import DataError, DualacError
+
+
+@pytest.fixture(scope="module")
+def toys(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("toys")
+    toy_sweep(out, (0, 1, BROKEN))
+    return out
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("real")
+    for seed in (3, 4):
+        trained(a_run("sac", seed=seed), out)
+    return out
+
+
+def told(capsys, *words) -> str:
+    assert cli.run([str(word) for word in words]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_grid_tells_what_is_done_failed_and_missing(toys, tmp_path, capsys):
+    copy = tmp_path / "copy"
+    shutil.copytree(toys, copy)
+    shutil.rmtree(copy / "sac" / "gym-Pendulum-v1" / "rr2" / "seed1")
+    (copy / "dac" / "gym-Pendulum-v1" / "rr2" / "seed0" / "DONE").unlink()
+    states = {(mark.name, mark.seed): mark.state for mark in survey(copy)[0]}
+    assert states == {
+        ("dac", 0): "interrupted", ("dac", 1): "done", ("dac", BROKEN): "failed",
+        ("sac", 0): "done", ("sac", 1): "missing", ("sac", BROKEN): "failed",
+    }  # fmt: skip
+    shown = told(capsys, "status", copy)
+    assert "2 done, 1 interrupted, 2 failed, 1 missing; 6 runs" in shown
+    assert "the toy is broken" in shown
+    rows = json.loads(told(capsys, "status", copy, "--json"))
+    assert rows["counts"] == {"done": 2, "interrupted": 1, "failed": 2, "missing": 1}
+
+
+def test_a_run_that_is_owned_is_running(real, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(real, copy)
+    (path,) = copy.rglob("seed3")
+    (path / "DONE").unlink()
+    shutil.copy(path / "lock", path / "lock.other")
+    assert {mark.seed: mark.state for mark in survey(copy)[0]} == {3: "running", 4: "done"}  # the lock names this very process
+
+
+def test_a_damaged_file_is_named_and_the_rest_is_told(toys, tmp_path, capsys):
+    copy = tmp_path / "copy"
+    shutil.copytree(toys, copy)
+    (copy / "plan.json").write_text("{")
+    next(copy.rglob("run.json")).write_text("[]")
+    assert cli.run(["status", str(copy)]) == 0
+    warned = capsys.readouterr()
+    assert warned.err.count("dualac: warning:") == 2 and "5 runs" in warned.out
+
+
+def test_the_frame_has_a_row_an_episode_with_where_it_came_from(real, tmp_path, capsys):
+    import pyarrow.parquet
+
+    told(capsys, "collect", real, "--out", tmp_path)
+    table = pyarrow.parquet.read_table(tmp_path / "evaluations.parquet").to_pydict()
+    rows = [json.loads(line) for path in sorted(real.rglob("eval.jsonl")) for line in path.read_text().splitlines()]
+    assert table["return"] == [row["return"] for row in rows]
+    assert table["step"] == [row["step"] for row in rows]
+    assert set(table["seed"]) == {3, 4} and set(table["algorithm"]) == {"sac"}
+    assert all(table[name][0] for name in ("host", "dualac", "versions", "protocol", "run"))
+    assert len((tmp_path / "evaluations.csv").read_text().splitlines()) == len(rows) + 1
+
+
+def test_merging_is_commutative_and_idempotent_and_the_longer_run_counts(real, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(real, copy)
+    (shorter,) = (path / "eval.jsonl" for path in copy.rglob("seed3"))
+    shorter.write_text("".join(shorter.read_text().splitlines(keepends=True)[:-2]))
+    (gone,) = copy.rglob("seed4")
+    shutil.rmtree(gone)
+
+    def of(*places):
+        return frame(merged(read(places, training_rows=0).runs))
+
+    assert of(real, copy) == of(copy, real) == of(real, real, copy) == of(real)
+
+
+def test_the_same_run_with_other_numbers_is_an_error_that_names_both(real, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(real, copy)
+    (other,) = (path / "eval.jsonl" for path in copy.rglob("seed3"))
+    other.write_text(other.read_text().replace('"return": ', '"return": 1', 1))
+    with pytest.raises(DataError, match=r"seed3 and .*seed3 are the same run with different results"):
+        merged(read([real, copy]).runs)
+
+
+def test_the_record_of_a_run_tells_what_it_is_and_where_it_was_made(real, capsys):
+    (path,) = real.rglob("seed3")
+    shown = told(capsys, "show", path)
+    for part in ("sac on", "seed 3", "done at step 40", "Fixed(", "versions   python", "event "):
+        assert part in shown
+
+
+@pytest.mark.parametrize("words", [("status", "nowhere"), ("collect", "nowhere"), ("show", "."), ("collect", "empty")])
+def test_a_directory_without_runs_is_one_line(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DualacError) as error:
+        cli.run(list(words))
+    assert error.value.code == 65
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("sweep",), "sweep what"),
+        (("sweep", "benchmrk"), "did you mean benchmark"),
+        (("sweep", "smoke", "--scale", "small"), "no scale"),
+        (("sweep", "smoke", "--seeds", "1,1"), "without repeats"),
+        (("sweep", "smoke", "--tasks", "dmc/cheetah-run,dmc/cheetah-run"), "each once"),
+        (("sweep", "smoke", "--tasks", "dmc/chetah-run"), "cheetah-run"),
+        (("sweep", "smoke", "--algorithms", "dacc"), "did you mean dac"),
+        (("sweep", "smoke", "--address", "1.2.3.4:5"), "add --executor ray"),
+        (("sweep", "smoke", "--workers", "0"), "at least 1"),
+        (("sweep", "smoke", "--executor", "slurm"), "slurm"),
+        (("sweep", "smoke", "--steps", "2.5"), "whole number"),
+        (("sweep", "mine.py"), "no file"),
+        (("sweep", "raises.py"), "no luck"),
+    ],
+)
+def test_what_a_sweep_cannot_be_is_told_in_one_line_before_anything_is_begun(words, told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "raises.py").write_text("raise OSError('no luck')\n")
+    with pytest.raises(DualacError, match=told):
+        cli.run(list(words))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_place_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DualacError, match="cannot be"):
+        cli.run(["sweep", "smoke", "--out", str(tmp_path / "file" / "below"), "--quiet"])
+
+
+def test_the_plan_tells_what_is_left_and_what_it_takes(tmp_path, capsys, monkeypatch):
+    from dualac.experiments import cost
+
+    monkeypatch.setattr(cost, "_measured", lambda questions: [0.01 for _ in questions])
+    monkeypatch.setattr(cost.machine, "compilation_cache", lambda: tmp_path / "cache")
+    shown = told(
+        capsys, "sweep", "benchmark", "--tasks", "cheetah-run", "--seeds", "2", "--algorithms", "dac,sac", "--plan", "--out", tmp_path / "out"
+    )
+    assert "8 in" in shown and "0 done, 0 begun, 8 to begin" in shown
+    # 990,000 steps of learning at replay ratios 2 and 16, two seeds, two agents: 990,000 * 18 * 4 * 0.01 s are 198 hours, beside the simulator's
+    hours = float(shown.split("about ")[1].split(" core-hours")[0])
+    assert 198 < hours < 202
+    assert json.loads((tmp_path / "cache" / "calibration.json").read_text())
+    assert not (tmp_path / "out").exists()
