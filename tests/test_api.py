@@ -43,7 +43,9 @@ def test_training_a_second_time_does_nothing_a_second_time(finished, monkeypatch
     from dualac.training.member import Member
 
     def snapshot():
-        kept = [path for path in finished.path.rglob("*") if path.is_file() and path.name not in ("events.jsonl", "lock", "DONE", "run.json")]
+        kept = [
+            path for path in finished.path.rglob("*") if path.is_file() and path.name not in ("events.jsonl", "lock", "attempt", "DONE", "run.json")
+        ]
         return {path: path.read_bytes() for path in kept}
 
     before = snapshot()

@@ -14,10 +14,11 @@ from jax.scipy.stats import norm
 
 from dualac.agents.actor_critic import Algorithm, make_agent
 from dualac.agents.algorithms import ALGORITHMS
-from dualac.agents.critics import CriticState, Regression, Scalar
+from dualac.agents.critics import CriticState, Ensemble, Regression, Scalar
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.explorers import FromPolicy
 from dualac.agents.networks import Critics, GaussianActor, Perturbation
+from dualac.agents.policies import Actor
 from dualac.agents.risk import Bandit, Fixed, SubsetMin
 from dualac.agents.trained import Trained
 from dualac.errors import UsageError
@@ -27,10 +28,10 @@ BATCH, KEY = tiny.batch_of(99), jax.random.key(99)
 
 
 @dataclass(frozen=True)
-class Scripted:
+class Scripted(Actor):
     """A policy whose next action has log-probability -1.5, at temperature 0.2."""
 
-    stochastic, targets_wait, delay = True, False, 1
+    stochastic, targets_wait = True, False
 
     def init(self, key, spec):
         return ()
@@ -44,15 +45,14 @@ class Scripted:
     def improve(self, state, objective, obs, key):
         return (), {"actor_loss": jnp.float32(0.0)}
 
-    def follow(self, state):
-        return state
+    def exploit(self, state, obs):
+        return self.distribution(state, obs).mode()
 
 
 @dataclass(frozen=True)
-class Recorder:
+class Recorder(Ensemble):
     """Two critics that say 10 and 12 at every quantile and more at the higher ones, and report the target they are given as their loss."""
 
-    k = 2
     more: tuple[float, ...] = (0.0,)
 
     def init(self, key, spec):
@@ -66,6 +66,12 @@ class Recorder:
 
     def follow(self, state):
         return state
+
+    def upper(self, zs, optimism):
+        return zs.mean(axis=(0, -1))
+
+    def _loss(self, zs, target):
+        return target.sum()
 
 
 @pytest.mark.parametrize(
@@ -93,7 +99,7 @@ def test_the_target_has_its_known_value(pessimism, target):
 
 
 def test_the_target_of_each_quantile_is_paid_for_entropy_and_discounted_alike():
-    agent = make_agent(Algorithm(Fixed(-0.2), Scripted(), FromPolicy(), Recorder((0.0, 3.0))), tiny.SPEC)
+    agent = make_agent(Algorithm(Fixed(-0.2), Scripted(), FromPolicy(), Recorder(more=(0.0, 3.0))), tiny.SPEC)
     step = Transition(*(np.ones(shape, np.float32) for shape in ((1, 3), (1, 2), 1, 1, (1, 3))))
     _, metrics = tiny.compiled(agent.update)(agent.init(KEY), step, KEY)
     assert float(metrics["critic_loss"]) == pytest.approx(11.989 + 0.99 * 3, abs=2e-6)
