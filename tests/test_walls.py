@@ -95,7 +95,19 @@ def test_seeds_are_vmapped_in_one_file():
     assert [dotted(path) for path in MODULES if "training" in path.parts and "jax.vmap" in path.read_text()] == ["dualac.training.learner"]
 
 
-@pytest.mark.parametrize("module", ["dualac.analysis.theory", "dualac.analysis.runs", "dualac.envs", "dualac.spelling", "dualac.cli", "dualac"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "dualac.analysis.report",
+        "dualac.analysis.theory",
+        "dualac.analysis.collect",
+        "dualac.analysis.status",
+        "dualac.envs",
+        "dualac.spelling",
+        "dualac.cli",
+        "dualac",
+    ],
+)
 def test_it_can_be_imported_without_jax(module):
     code = f"import sys, {module}; print([name for name in ('jax', 'jaxlib', 'flax') if name in sys.modules])"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

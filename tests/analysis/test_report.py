@@ -1,6 +1,8 @@
 """`dualac report`: every state a directory of runs can be in is said in words, and nothing that users named is more than text."""
 
 import json
+import os
+import platform
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -290,6 +292,28 @@ def test_a_watched_page_reloads_only_while_a_run_goes_on(tmp_path: Path):
     assert 'http-equiv="refresh"' in page(summary(tmp_path), "t", tmp_path, "c", refresh=30)
     assert run(["report", str(tmp_path), "--watch", "1"]) == 0  # nothing runs: it is made and that is that
     assert 'http-equiv="refresh"' not in (tmp_path / "report.html").read_text()
+
+
+def test_a_report_is_made_anew_when_a_row_was_written_and_for_the_last_time_when_none_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = write_run(tmp_path, reached=50_000)
+    (path / "lock").write_text(json.dumps({"pid": os.getpid(), "host": platform.node()}))
+    made, pauses = [], []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        made.append((tmp_path / "report.html").read_text())
+        if len(pauses) == 2:
+            write_rows(path / "eval.jsonl", [{"step": 60_000, "episode": 0, "return": 1.0}])
+            os.utime(path / "eval.jsonl", (2e9, 2e9))
+        if len(pauses) == 3:
+            (path / "lock").unlink()
+
+    monkeypatch.setattr("dualac.analysis.report.time.sleep", pause)
+    assert run(["report", str(tmp_path), "--watch", "7"]) == 0
+    assert pauses == [7, 7, 7]
+    assert ["60k" in text for text in made] == [False, False, True]
+    assert ['content="7"' in text for text in made] == [True] * 3
+    assert 'content="7"' not in (tmp_path / "report.html").read_text()
 
 
 def test_the_paper_has_its_figures_where_the_runs_are_there(tmp_path: Path):

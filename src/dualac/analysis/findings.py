@@ -10,7 +10,7 @@ import numpy as np
 
 from dualac.analysis.completeness import cells
 from dualac.analysis.frame import RunRecord
-from dualac.analysis.groups import Group
+from dualac.analysis.groups import Group, short
 from dualac.analysis.summary import Panel, Summary
 from dualac.analysis.versions import ADDED
 from dualac.analysis.wording import count_told, difference_told, interval_told, number_told, range_told, several, steps_told
@@ -86,6 +86,10 @@ def problems(summary: Summary) -> list[Problem]:
     found = [Problem("damaged", str(one)) for one in summary.frame.damaged]
     found += [Problem("refused", f"{run.path}: {reason}; --unlike separate keeps it apart") for run, reason in summary.grouped.refused]
     found += [Problem("copy", note) for note in summary.grouped.notes]
+    for one in summary.groups:
+        if one.overrides:
+            told = several([f"{path.removeprefix('algorithm.')}={short(value)}" for path, value in one.overrides.items()], 12)
+            found.append(Problem("settings", f"{one.label} is not the {one.name} of the table: {told}"))
     for run in runs:
         found += _about_run(run)
     for cell in cells(summary.groups):

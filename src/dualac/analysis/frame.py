@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, final
@@ -112,14 +112,29 @@ def read(places: Sequence[Path], *, training_rows: int | None = TRAINING_ROWS) -
     return Frame(runs, [*damaged, *(one for run in runs for one in run.damaged)])
 
 
-def evaluation_table(runs: Iterable[RunRecord]) -> Columns:
-    """All evaluation episodes of all runs under one another, typed: what a run is, and EVALUATION."""
-    runs = list(runs)
+def run_table(runs: Sequence[RunRecord]) -> Columns:
+    """A row a run: what it is, how far it came, on what."""
+    facts: dict[str, Callable[[RunRecord], Any]] = {
+        "algorithm": lambda run: run.name,
+        "task": lambda run: run.task,
+        "replay_ratio": lambda run: run.replay_ratio,
+        "seed": lambda run: run.seed,
+        "steps": lambda run: run.steps,
+        "state": lambda run: run.status.state,
+        "step": lambda run: run.status.step,
+        "reason": lambda run: run.status.reason,
+        "cpu": lambda run: str(run.machine.get("cpu", "")),
+        "commit": lambda run: str(run.machine.get("commit", "")),
+        "path": lambda run: str(run.path),
+    }
+    return {name: np.array([fact(run) for run in runs]) for name, fact in facts.items()}
+
+
+def evaluation_table(runs: Sequence[RunRecord]) -> Columns:
+    """A row an evaluation episode of any run: `run`, its row in the table of runs, and EVALUATION."""
     lengths = [len(run.evaluations["step"]) for run in runs]
-    about = {"algorithm": [r.name for r in runs], "task": [r.task for r in runs], "replay_ratio": [r.replay_ratio for r in runs]}
-    about |= {"seed": [r.seed for r in runs], "path": [str(r.path) for r in runs]}
-    table = {name: np.repeat(np.array(values), lengths) for name, values in about.items()}
-    return table | {name: np.concatenate([r.evaluations[name] for r in runs]) if runs else np.array([]) for name in EVALUATION}
+    columns = {name: np.concatenate([np.array([]), *(run.evaluations[name] for run in runs)]) for name in EVALUATION}
+    return {"run": np.repeat(np.arange(len(runs), dtype=np.int32), lengths), **columns}
 
 
 def find(places: Sequence[Path], damaged: list[Damage]) -> list[Path]:

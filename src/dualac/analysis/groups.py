@@ -75,7 +75,7 @@ def group(runs: Iterable[RunRecord], unlike: Unlike = "refuse", rows: Rows | Non
     for run in runs:
         other = _departure(rules(run), usual[run.suite])
         if other and unlike == "refuse":
-            told = ", ".join(f"{name} {_short(value)}, not {_short(dict(usual[run.suite])[name])}" for name, value in other)
+            told = ", ".join(f"{name} {short(value)}, not {short(dict(usual[run.suite])[name])}" for name, value in other)
             refused.append((run, f"played by other rules than the rest of {run.suite}: {told}"))
             continue
         cells[run.name, json.dumps(settings(run.spec), sort_keys=True, default=str), other, run.replay_ratio].append(run)
@@ -102,7 +102,7 @@ def rules(run: RunRecord) -> Rules:
 
 
 def told_rules(run: RunRecord) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {_short(value)}" for name, value in rules(run) if value not in ("", None))
+    return ", ".join(f"{name.replace('_', ' ')} {short(value)}" for name, value in rules(run) if value not in ("", None))
 
 
 def _usual_rules(runs: list[RunRecord]) -> dict[str, Rules]:
@@ -133,9 +133,10 @@ def _labels(agents: list[Agent], rows: Rows) -> dict[Agent, tuple[str, dict[str,
             against = [middle] if middle else list(trees.values())
             paths = sorted({path for other in [*against, tree] for path in other})
             apart = {path: tree.get(path) for path in paths if any(_plain(tree.get(path)) != _plain(other.get(path)) for other in against)}
-            words = [f"{path.removeprefix('algorithm.')}={_short(value)}" for path, value in apart.items()]
-            words = [*words[:MOST_NAMED], *([f"and {len(words) - MOST_NAMED} more"] if len(words) > MOST_NAMED else [])]
-            words += [f"{rule}={_short(value)}" for rule, value in agent[2]]
+            words = [f"{path.removeprefix('algorithm.')}={short(value)}" for path, value in apart.items()]
+            if len(words) > MOST_NAMED:
+                words = [f"{len(words)} settings of its own"] if len(trees) == 1 else [*words[:MOST_NAMED], f"and {len(words) - MOST_NAMED} more"]
+            words += [f"{rule}={short(value)}" for rule, value in agent[2]]
             label = f"{name} [{', '.join(words)}]" if words else name
             taken = sum(other == label or other.startswith(f"{label} #") for other, _ in found.values())
             found[agent] = f"{label} #{taken + 1}" if taken else label, apart if middle else {}
@@ -182,8 +183,8 @@ def _flat(tree: Any, prefix: str = "") -> Iterable[tuple[str, Any]]:
         yield prefix, tree
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
     if isinstance(value, list):
-        return "(" + " ".join(_short(item) for item in value[:8]) + (" ..." if len(value) > 8 else "") + ")"
+        return "(" + " ".join(short(item) for item in value[:8]) + (" ..." if len(value) > 8 else "") + ")"
     text = f"{value:g}" if isinstance(value, float) else "none" if value is None else str(value)
     return text if len(text) <= 40 else text[:39] + "…"

@@ -39,7 +39,7 @@ def write_markdown(summary: Summary, title: str, out: Path, command: str) -> Pat
                 f"*{escape_markdown(picture.caption)}*",
             ]
     blocks += _tables(summary)
-    blocks += ["## Not drawn", *(f"- {escape_markdown(one)}" for one in found.missing)] if found.missing else []
+    blocks += ["## Not drawn", "\n".join(f"- {escape_markdown(one)}" for one in found.missing)] if found.missing else []
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text("\n".join(_spaced(blocks)))
     return out
@@ -79,7 +79,7 @@ def _tables(summary: Summary) -> list[str]:
             finals.append([row["task"], row["algorithm"], str(row["replay_ratio"]), f"{row['seeds']} of {row['of']}", steps_told(row["step"]),
                            row["unit"], number_told(row["estimate"]), ends])  # fmt: skip
         titles = ["task", "algorithm", "RR", "seeds", "step", "unit", "mean", "95 %"]
-        blocks += ["## Every task", markdown_table(titles, sorted(finals))]
+        blocks += ["## Every task in numbers", markdown_table(titles, sorted(finals))]
         cost = [
             [one.label, f"{one.steps_per_second:.0f}", f"{one.ms_per_update:.2f}", f"{one.hours:.2f}", number_told(one.against)]
             for one in costs(summary.groups, REFERENCE)

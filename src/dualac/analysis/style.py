@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 # Okabe and Ito's, without the yellow that white paper swallows, and with two more that are dark enough for both papers
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#8C6D31")
-OWN = dict(zip(("dac", "sac", "td3", "oac", "top", "gpl", "redq", "ddpg"), COLOURS, strict=True))
+OWN: dict[str, str] = dict(zip(("dac", "sac", "td3", "oac", "top", "gpl", "redq", "ddpg"), COLOURS, strict=True))
 DASHES = ("", "6 3", "2 2", "8 3 2 3")  # in SVG's spelling; for algorithms beyond the number of colours
 STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
@@ -32,13 +32,17 @@ class Ink(NamedTuple):
 
 
 def inks(agents: Iterable[str]) -> dict[str, Ink]:
-    """An ink for each agent: the family's are fixed; others get theirs from their name, or the next that is free."""
+    """An ink for each agent: the family's are fixed, and one of them with other settings, `dac [...]`, is a dash of its colour while there are
+    dashes; others get theirs from their name, or the next that is free.
+    """
     agents = sorted(set(agents))
     found = {agent: Ink(OWN[agent], "") for agent in agents if agent in OWN}
-    kinds = [Ink(colour, dash) for dash in DASHES for colour in COLOURS]
     for agent in agents:
         if agent not in found:
-            first = zlib.crc32(agent.encode()) % len(COLOURS)
-            wanted = [kinds[(first + shift) % len(COLOURS) + len(COLOURS) * row] for row in range(len(DASHES)) for shift in range(len(COLOURS))]
+            own = OWN.get(agent.partition(" [")[0])
+            first = COLOURS.index(own) if own else zlib.crc32(agent.encode()) % len(COLOURS)
+            turned = COLOURS[first:] + COLOURS[:first]
+            wanted = [Ink(turned[0], dash) for dash in DASHES] if own else []
+            wanted += [Ink(colour, dash) for dash in DASHES for colour in turned]
             found[agent] = next((ink for ink in wanted if ink not in found.values()), wanted[0])
     return found

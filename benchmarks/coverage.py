@@ -1,0 +1,35 @@
+"""What the intervals of a report cover, and how often equal algorithms are called apart: simulated scores whose truth is known.
+
+.venv/bin/python benchmarks/coverage.py [WORLDS]
+"""
+
+import sys
+
+import numpy as np
+
+from dualac.analysis import statistics
+
+SETUPS = ((2, 1), (3, 1), (5, 1), (10, 1), (2, 10), (3, 10), (5, 10), (10, 10), (10, 30))
+
+
+def main() -> None:
+    worlds = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
+    statistics.REPLICATIONS = 1_000
+    print("| seeds | tasks | 95 % interval of the IQM covers | equal algorithms called apart | the same by percentiles |\n|---|---|---|---|---|")
+    for seeds, tasks in SETUPS:
+        simulate = np.random.default_rng([seeds, tasks])
+        shapes = np.linspace(1.5, 6, tasks) if tasks > 1 else np.array([3.0])
+        truth = float(statistics.iqm(simulate.beta(shapes, 3.0, (200_000, tasks))))
+        covered, apart, naive = 0, 0, 0
+        for _ in range(worlds):
+            ours, theirs = (simulate.beta(shapes, 3.0, (seeds, tasks)) for _ in range(2))
+            found = statistics.interval(ours, statistics.iqm, simulate, 1_000)
+            other = statistics.interval(theirs, statistics.iqm, simulate, 1_000)
+            covered += found.low <= truth <= found.high
+            apart += statistics.difference(ours, theirs, simulate).separable
+            naive += found.low > other.high or other.low > found.high
+        print(f"| {seeds} | {tasks} | {covered / worlds:.1%} | {apart / worlds:.1%} | {naive / worlds:.1%} |")
+
+
+if __name__ == "__main__":
+    main()
