@@ -24,7 +24,7 @@ from dualac.envs.tasks import MYOSUITE
 EPISODES = 4
 SECONDS = 0.05  # of the bare suite in an episode, about
 WANTED = 0.15
-TRAINING = 2 * 8e-3  # seconds of a step of training: two updates (benchmarks/learner.py)
+TRAINING = 2 * 8e-3  # seconds of a step of training: two updates (dualac bench learner)
 
 Steps = Callable[[np.ndarray], None]
 Resets = Callable[[int], Any]

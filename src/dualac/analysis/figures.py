@@ -65,6 +65,16 @@ def _finish(axes: Axes, title: str, label: str) -> None:
     axes.set_ylabel(label)
 
 
+def bars(values: Mapping[str, float], label: str, out: Path) -> Path:
+    """A bar a name."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(7, 0.8 + 0.35 * len(values)), layout="constrained")
+        axes = figure.subplots()
+        axes.barh(list(values)[::-1], list(values.values())[::-1], color=COLOURS[0])
+        axes.set_xlabel(label)
+        return save(figure, out)
+
+
 def save(figure: Figure, out: Path, dpi: int = 150) -> Path:
     out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out, dpi=dpi, metadata={"Date": None} if out.suffix == ".svg" else None)

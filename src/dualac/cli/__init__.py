@@ -5,6 +5,7 @@ import shlex
 import sys
 
 from dualac.cli.analysis import compare, report
+from dualac.cli.bench import bench
 from dualac.cli.experiments import collect, show, status, sweep
 from dualac.cli.listing import doctor, show_list
 from dualac.cli.runs import evaluate, play
@@ -15,7 +16,7 @@ from dualac.errors import COMMAND, DualacError, TryAgainError, UsageError, is_di
 
 COMMANDS = {
     "train": train, "resume": resume, "evaluate": evaluate, "play": play, "sweep": sweep, "status": status, "collect": collect, "report": report,
-    "compare": compare, "show": show, "theory": theory, "list": show_list, "doctor": doctor,
+    "compare": compare, "show": show, "theory": theory, "bench": bench, "list": show_list, "doctor": doctor,
 }  # fmt: skip
 
 

@@ -1,0 +1,109 @@
+"""What one update costs, against the floor set by its matrix products.
+
+The floor is the GFLOP of the update's matrix products, counted in its program, divided by the rate of a 256 x 256 x 256 product measured in the same
+run. All are timed in turns, so that a machine that slows down slows all alike.
+"""
+
+import math
+import time
+from statistics import median
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dualac.api import find_algorithm
+from dualac.bench.load import Load
+from dualac.spelling import options, replaced
+from dualac.training.learner import Learner
+from dualac.training.machine import usable_cores
+from dualac.training.run import Run
+from dualac.types import Spec, Transition
+
+PRODUCTS = 200  # of 256 x 256 matrices in one measurement of the rate
+
+
+def count_gflop(jaxpr: Any, taken: float = 1.0) -> float:
+    """2 m n k for every matrix product of a program, those inside its loops counted once a turn, in its branches by the share `taken`."""
+    total = 0.0
+    for step in jaxpr.eqns:
+        if step.primitive.name == "dot_general":
+            (contracted, _), _ = step.params["dimension_numbers"]
+            inner = math.prod(step.invars[0].aval.shape[axis] for axis in contracted)
+            total += 2e-9 * math.prod(step.outvars[0].aval.shape) * inner
+        turns = {"scan": step.params.get("length", 1), "cond": taken}.get(step.primitive.name, 1)
+        for value in jax.tree.leaves(step.params, is_leaf=lambda leaf: hasattr(leaf, "jaxpr") or hasattr(leaf, "eqns")):
+            inner_jaxpr = getattr(value, "jaxpr", value)
+            if hasattr(inner_jaxpr, "eqns"):
+                total += turns * count_gflop(inner_jaxpr, taken)
+    return total
+
+
+class Timed:
+    """A row of the table in the very learner that trains it, with a state that goes on from call to call."""
+
+    def __init__(self, name: str, load: Load) -> None:
+        self.name, self.load, self.seconds = name, load, []
+        row = _sized(find_algorithm(name), load)
+        spec, draw = Spec(load.obs, load.actions), np.random.default_rng(0)
+        runs = [Run("timed", row, "", seed=seed, replay_ratio=load.replay_ratio, batch_size=load.batch) for seed in range(load.seeds)]
+        self.learner = Learner(runs, spec)
+        flat = (load.replay_ratio, load.batch)
+
+        def normal(*shape: int) -> np.ndarray:
+            return draw.normal(size=(*flat, *shape)).astype(np.float32)
+
+        ones = np.ones(flat, np.float32)
+        batch = Transition(normal(load.obs), np.tanh(normal(load.actions)), normal(), ones, normal(load.obs))  # pyright: ignore[reportArgumentType]
+        self.batches = [batch] * load.seeds
+        one = jax.tree.map(lambda leaf: leaf[0], batch)
+        program = jax.make_jaxpr(self.learner.agent.update)(self.learner.member_state(0), one, jax.random.key(0), np.uint32(0))
+        self.gflop = count_gflop(program.jaxpr, 1 / row.policy.delay)  # where actors move at every so many updates, so much belongs to one
+        self.step = 0
+        self.run()
+        self.seconds.clear()  # the first call compiled
+
+    def run(self) -> None:
+        began = time.perf_counter()
+        self.learner.learn(self.batches, self.step)
+        self.learner.diverged()  # waits for it, as training does
+        self.step += 1
+        self.seconds.append((time.perf_counter() - began) / self.load.replay_ratio)
+
+
+def measure(kinds: list[tuple[str, dict[str, int]]], rounds: int = 9) -> list[dict[str, Any]]:
+    """A row of figures for each algorithm and load, the first being what the others are compared with."""
+    rows = [Timed(name, Load(**load)) for name, load in kinds]
+    square = jnp.full((256, 256), 1e-3)
+    product = jax.jit(lambda x: jax.lax.fori_loop(0, PRODUCTS, lambda _, y: y @ x, x))
+    product(square).block_until_ready()
+    rates = []
+    for _ in range(rounds):
+        for row in rows:
+            row.run()
+        began = time.perf_counter()
+        product(square).block_until_ready()
+        rates.append(PRODUCTS * 2 * 256**3 / 1e9 / (time.perf_counter() - began))
+    rate, first = median(rates), median(rows[0].seconds)
+    return [{"algorithm": row.name, **row.load._asdict(), "threads": len(usable_cores()), **_figures(row, rate, first)} for row in rows]
+
+
+def _figures(row: Timed, rate: float, first: float) -> dict[str, float]:
+    mid = median(row.seconds)
+    gflop = row.gflop * row.load.seeds
+    return {
+        "ms_per_update": 1e3 * mid,
+        "best_ms_per_update": 1e3 * min(row.seconds),
+        "gflop_per_update": gflop,
+        "sgemm_gflops": rate,
+        "floor_ms": 1e3 * gflop / rate,
+        "percent_of_sgemm": 100 * gflop / rate / mid,
+        "times_the_first": mid / first,
+    }
+
+
+def _sized(row: Any, load: Load) -> Any:
+    """The row with every hidden layer so wide, and so many critics."""
+    wide = {option.path: (load.width,) * len(option.value) for option in options(row) if load.width and option.path.endswith(".hidden")}
+    return replaced(row, wide | ({"critic.k": load.critics} if load.critics else {}))

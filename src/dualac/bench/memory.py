@@ -1,0 +1,40 @@
+"""What a run holds in memory: a full replay of a task's sizes, a learner beside it, a few updates; the most the process ever had."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualac.api import find_algorithm
+from dualac.training.learner import Learner
+from dualac.training.replay import Replay, replay_bytes
+from dualac.training.run import Run
+from dualac.types import Spec
+
+BLOCK = 10_000  # transitions that are written at once
+
+
+def filled(capacity: int, spec: Spec) -> Replay:
+    """A replay that is full, of random numbers."""
+    replay, draw = Replay(capacity, spec, np.random.SeedSequence(0)), np.random.default_rng(0)
+    for start in range(0, capacity, BLOCK):
+        count = min(BLOCK, capacity - start)
+        shapes = {"obs": (count, spec.obs_dim), "action": (count, spec.action_dim), "reward": (count,), "next_obs": (count, spec.obs_dim)}
+        block = {name: draw.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()}
+        replay.write(start, block | {"discount": np.ones(count, np.float32)})
+    replay.added = capacity
+    return replay
+
+
+def measure(algorithm: str, obs: int, actions: int, capacity: int) -> dict[str, Any]:
+    spec = Spec(obs, actions)
+    run = Run("held", find_algorithm(algorithm), "", capacity=capacity)
+    replay = filled(capacity, spec)
+    learner = Learner([run], spec)
+    for step in range(3):
+        learner.learn([replay.sample(run.replay_ratio, run.batch_size)], run.warmup + step)
+    learner.diverged()
+    peak = int(next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")).split()[1]) * 1024
+    held = replay_bytes(capacity, spec)
+    about = {"algorithm": algorithm, "obs": obs, "actions": actions, "capacity": capacity}
+    return {**about, "replay_bytes": held, "peak_bytes": peak, "beside_the_replay": peak - held}
