@@ -31,9 +31,9 @@ SETS = {
     "ten seeds of thirty tasks": draw.beta(2, 3, (10, 30)),
     "ties": np.round(draw.beta(2, 2, (5, 8)), 1),
     "one seed": draw.random((1, 12)),
-    "one task": draw.normal(0.5, 0.2, (10, 1)),
+    "one task": draw.normal(0.5, 0.1, (10, 1)),
     "all equal": np.full((4, 6), 0.3),
-    "beyond the bounds": draw.normal(0.9, 0.2, (7, 5)),
+    "beyond the bounds": draw.normal(0.9, 0.15, (7, 5)),
     "successes": (draw.random((6, 10)) < 0.4).astype(float),
 }
 NAMES = {"IQM": "aggregate_iqm", "median": "aggregate_median", "mean": "aggregate_mean", "optimality gap": "aggregate_optimality_gap"}
