@@ -100,10 +100,11 @@ def test_interval_ends_are_rliables_but_for_the_noise_of_two_generators(name: st
 def test_profiles_and_probabilities_of_improvement_are_rliables(oracle: tuple[ModuleType, ModuleType]):
     library, metrics = oracle
     ours, theirs, thresholds = SETS["ten seeds of thirty tasks"], SETS["ten seeds of thirty tasks"][::-1] ** 1.3, np.linspace(0, 1, 11)
-    shares, bands = library.create_performance_profile({"": ours}, thresholds, reps=5_000)
+    seeded = {"random_state": np.random.RandomState(0)}
+    shares, bands = library.get_interval_estimates({"": ours}, lambda scores: library.score_distributions(scores, thresholds), reps=5_000, **seeded)
     np.testing.assert_allclose(profile(ours, thresholds), shares[""], rtol=0, atol=1e-12)
     band = profile_band(ours, thresholds, rng(), 5_000)
-    np.testing.assert_allclose([band.low, band.high], bands[""], rtol=0, atol=NOISE + 1 / ours.size)  # shares are whole runs, and cannot be seeded
+    np.testing.assert_allclose([band.low, band.high], bands[""], rtol=0, atol=NOISE + 1 / ours.size)  # shares are whole runs
     few, others = ours[:, :3], theirs[:, :3]  # rliable takes a millisecond for a task and replication
     _, ends = library.get_interval_estimates(
         {"": (few, others)}, metrics.probability_of_improvement, reps=3_000, random_state=np.random.RandomState(0)
