@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from tests.analysis.written import PROTOCOL, SPEC, write_rows, write_run, write_sweep
 
+from dualac.analysis import paper
 from dualac.analysis.exports import as_csv, as_json, escape_latex, escape_markdown
 from dualac.analysis.findings import commands, headline, problems
 from dualac.analysis.frame import read
@@ -244,7 +245,8 @@ def test_the_page_asks_for_nothing_and_allows_nothing_but_itself(tmp_path: Path)
     assert len(text) < 500_000
 
 
-def test_the_command_writes_a_page_markdown_and_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_command_writes_a_page_markdown_and_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(paper, "FIGURES", {name: FIGURES[name] for name in ("sample-efficiency", "curves")})
     write_sweep(tmp_path / "runs", {"dac": 0.6, "sac": 0.4}, ["dmc/cheetah-run"], 2)
     out = tmp_path / "out"
     assert run(["report", str(tmp_path / "runs")]) == 0
@@ -262,7 +264,8 @@ def test_the_command_writes_a_page_markdown_and_figures(tmp_path: Path, capsys: 
 
 
 @pytest.mark.parametrize("kind", ["pdf", "png"])
-def test_figures_for_a_paper(tmp_path: Path, kind: str):
+def test_figures_for_a_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str):
+    monkeypatch.setattr(paper, "FIGURES", {"curves": FIGURES["curves"]})
     write_run(tmp_path)
     assert run(["report", str(tmp_path), "--format", kind]) == 0
     assert (tmp_path / "figures" / f"curves.{kind}").read_bytes()[:4] in (b"%PDF", b"\x89PNG")

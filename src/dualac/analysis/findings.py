@@ -70,10 +70,14 @@ def _about(panel: Panel) -> str:
         )
     for one in near[:3]:
         seeds = range_told([*panel.seeds(one.ours), *panel.seeds(one.theirs)])
-        chance = f" P({first} beats {names[one.theirs]}) is {interval_told(one.probability)}." if one.probability.defined else ""
+        few = min([*panel.seeds(one.ours), *panel.seeds(one.theirs)]) < FEW_SEEDS  # whose interval may be a point, and mean nothing
+        chance = number_told(one.probability.estimate) if few else interval_told(one.probability)
+        chance = f" P({first} beats {names[one.theirs]}) is {chance}." if one.probability.defined else ""
         words.append(difference_told(first, names[one.theirs], one.difference, seeds) + chance)
     if len(near) > 3:
         words.append(f"Nor is it separable from {several([names[one.theirs] for one in near[3:]])}.")
+    if min(count for one in panel.groups for count in panel.seeds(one.label)) < FEW_SEEDS:
+        words.append(f"Intervals of fewer than {FEW_SEEDS} seeds are narrower than they should be.")
     reached = next((one for one in panel.reached if one.label == best.label and math.isfinite(one.steps.estimate)), None)
     if reached and not panel.area:
         words.append(f"It reaches the final score of {names[reached.other]}, {number_told(reached.target)}, in {reached.share:.0%} of the steps.")

@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from dualac import spelling
-from dualac.cli.words import Parser, console
+from dualac.cli.words import Parser, console, warn
 from dualac.errors import UsageError
 
 
@@ -70,8 +70,8 @@ def report(words: list[str]) -> int:
     order = Order(tuple(asked.paths), asked.format, asked.out, asked.title, Choices(bounds(asked.bounds), at, asked.unlike, known_rows()), command)
     out = make(order, refresh=asked.watch)
     console.print(f"{out}", soft_wrap=True)
-    if asked.open:
-        webbrowser.open(out.resolve().as_uri())
+    if asked.open and not webbrowser.open(out.resolve().as_uri()):
+        warn("no browser could be started here; open the file yourself")
     if asked.watch:
         watch(order, asked.watch, out, lambda sentence: console.print(sentence, soft_wrap=True))
     return 0
