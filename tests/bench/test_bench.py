@@ -1,0 +1,95 @@
+"""What `dualac bench` counts and tells. How long anything takes is no matter for a test."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dualac import cli
+from dualac.api import make_agent
+from dualac.bench import pinned
+from dualac.bench.learner import count_gflop
+from dualac.bench.scaling import exponent
+from dualac.errors import DualacError, UsageError
+from dualac.types import Transition
+
+
+def test_products_are_counted_in_loops_once_a_turn_and_in_branches_by_their_share():
+    square = jnp.ones((10, 10))
+    product = 2e-9 * 10**3
+
+    def looped(x):
+        return jax.lax.fori_loop(0, 5, lambda _, y: y @ x, x)
+
+    def branched(x):
+        return jax.lax.cond(x[0, 0] > 0, lambda: x @ x, lambda: x)
+
+    assert count_gflop(jax.make_jaxpr(lambda x: x @ x)(square).jaxpr) == pytest.approx(product)
+    assert count_gflop(jax.make_jaxpr(looped)(square).jaxpr) == pytest.approx(5 * product)
+    assert count_gflop(jax.make_jaxpr(branched)(square).jaxpr, 0.5) == pytest.approx(0.5 * product)
+
+
+def test_an_update_of_the_paper_s_size_has_its_known_work():
+    """0.88 GFLOP for DAC with 17 observations and 6 actions, two thirds of it for SAC."""
+    works = {}
+    for name in ("dac", "sac"):
+        agent = make_agent(name, 17, 6)
+        state = jax.eval_shape(agent.init, jax.random.key(0))
+        wide, flat = jax.ShapeDtypeStruct((256, 17), jnp.float32), jax.ShapeDtypeStruct((256,), jnp.float32)
+        batch = Transition(wide, jax.ShapeDtypeStruct((256, 6), jnp.float32), flat, flat, wide)
+        works[name] = count_gflop(jax.make_jaxpr(agent.update)(state, batch, jax.random.key(0), np.uint32(0)).jaxpr)
+    assert works["dac"] == pytest.approx(0.877, abs=0.001)
+    assert works["sac"] == pytest.approx(0.582, abs=0.001)
+
+
+def test_an_exponent_is_the_slope_on_a_logarithmic_scale():
+    assert exponent((1, 10, 100), [3.0, 30.0, 300.0]) == pytest.approx(1)
+    assert exponent((1, 10, 100), [3.0, 3.0, 3.0]) == pytest.approx(0)
+
+
+ROW = {
+    "algorithm": "dac", "ms_per_update": 8.0, "best_ms_per_update": 7.5, "times_the_first": 1.0, "gflop_per_update": 0.877, "floor_ms": 5.2,
+    "percent_of_sgemm": 65.0, "sgemm_gflops": 165.0, "threads": 1,
+}  # fmt: skip
+
+
+def test_the_learner_s_figures_are_one_object_a_table_and_a_picture(monkeypatch, capsys, tmp_path):
+    asked = {}
+    monkeypatch.setattr(pinned, "ask", lambda function, threads, **words: asked.update(words, function=function, threads=threads))
+    monkeypatch.setattr(pinned, "answer", lambda process: [ROW])
+    assert cli.run(["bench", "learner", "dac", "--json", "--batch", "128", "--rounds", "2", "--plot", str(tmp_path / "b.png")]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {"ms_per_update", "gflop_per_update", "sgemm_gflops", "percent_of_sgemm"} <= set(told)
+    assert asked["kinds"][0][0] == "dac" and asked["kinds"][0][1]["batch"] == 128 and asked["threads"] == 1
+    assert (tmp_path / "b.png").read_bytes().startswith(b"\x89PNG")
+    assert cli.run(["bench", "learner", "--all"]) == 0
+    assert [name for name, _ in asked["kinds"]][:2] == ["sac", "dac"] and len(asked["kinds"]) > 20
+    assert "165 GFLOP/s" in capsys.readouterr().out
+
+
+def test_what_is_measured_is_measured_in_a_process_of_its_own():
+    rows = pinned.answer(pinned.ask("dualac.bench.envs:measure", 1, tasks=["gym/Pendulum-v1"], steps=5))
+    assert rows[0]["task"] == "gym/Pendulum-v1" and rows[0]["steps_per_second"] > 0
+    with pytest.raises(DualacError, match="code 64"):
+        pinned.answer(pinned.ask("dualac.bench.envs:measure", 1, tasks=["gym/Nothing-v1"], steps=5))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("lerner",), "did you mean learner"),
+        (("learner", "dacc"), "did you mean dac"),
+        (("learner", "--batch", "0"), "--batch must be positive"),
+        (("learner", "--threads", "99"), "not 99"),
+        (("learner", "--rounds", "0"), "--rounds"),
+        (("train", "dac", "dmc/chetah-run"), "cheetah-run"),
+        (("train", "--steps", "3"), "at least 500"),
+        (("memory", "--capacity", "0"), "--capacity"),
+        (("envs", "--stps", "3"), "--steps"),
+    ],
+)
+def test_wrong_words_are_one_line(words, told):
+    with pytest.raises(UsageError, match=told):
+        cli.run(["bench", *words])
