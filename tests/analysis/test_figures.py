@@ -9,7 +9,9 @@ import matplotlib.image
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
+from dualac.analysis import theory
 from dualac.analysis.figures import inside, learning_curve
 from dualac.errors import DataError
 
@@ -88,6 +90,21 @@ def test_the_inside_of_a_dual_actor_critic_has_a_panel_a_dual_and_the_targets(tm
 def test_the_inside_of_an_algorithm_without_an_optimist_leaves_its_panels_empty(tmp_path: Path):
     """SAC has a temperature and nothing else of these."""
     assert_shows_something(inside([run(tmp_path / "seed0", [10, 20], names=("train/ent_coef",))], "a task", {}, tmp_path / "inside.png"))
+
+
+def words(figure: Figure) -> set[str]:
+    return {text.get_text() for text in figure.findobj(Text)}
+
+
+def test_ticks_of_logarithmic_axes_are_numbers_not_the_source_of_mathematics(tmp_path: Path, drawn: list[Figure]):
+    spreads, forms = np.geomspace(1e-3, 3.0, 5), ("logarithmic", "variance", "deviation")
+    inside([run(tmp_path / "seed0", [10, 20])], "a task", {}, tmp_path / "inside.png")
+    theory.errors(np.linspace(-2, 2, 5), spreads, dict.fromkeys(forms, np.full((5, 5), 0.01)), tmp_path / "error.png")
+    theory.gradient_gaps(spreads, dict.fromkeys(forms, spreads**2), dict.fromkeys(forms, 2.0), tmp_path / "gradient.png")
+    assert len(drawn) == 3
+    for figure, tick in zip(drawn, ("0.1", "0.001", "0.001"), strict=True):
+        assert tick in words(figure)
+        assert not any("$" in word or "mathdefault" in word for word in words(figure))
 
 
 def test_the_same_rows_make_the_same_svg(tmp_path: Path):

@@ -20,7 +20,7 @@ from dualac.analysis.frame import read
 from dualac.analysis.groups import settings
 from dualac.analysis.page import page
 from dualac.analysis.paper import FIGURES, gallery
-from dualac.analysis.style import COLOURS, inks
+from dualac.analysis.style import COLOURS, Decimals, inks
 from dualac.analysis.summary import Choices, Summary, only, summarise
 from dualac.analysis.versions import with_defaults
 from dualac.cli import run
@@ -335,6 +335,9 @@ def test_the_paper_has_its_figures_where_the_runs_are_there(tmp_path: Path):
         assert "Seeds of each task: 2" in picture.caption
         figure = picture.draw()
         assert all(axes.lines or axes.patches for axes in figure.axes), picture.name
+        logarithmic = [axes.yaxis for axes in figure.axes if axes.get_yscale() == "log"]
+        assert all(isinstance(axis.get_major_formatter(), Decimals) for axis in logarithmic)
+        assert bool(logarithmic) == (picture.name in ("adjustments", "overestimation"))
     few = gallery(only(summary(tmp_path, rows=rows), names=["sac"]))
     assert {line.split(":")[0] for line in few.missing} >= {"design-table", "sensitivity", "wall-clock", "layer-norm", "distributional"}
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dualac.analysis.runs import evaluation_curve, training_series
-from dualac.analysis.style import COLOURS, STYLE
+from dualac.analysis.style import COLOURS, STYLE, legible
 
 INSIDE = {  # the risk story of a dual actor-critic, a panel each
     "KL per action dimension": ("train/kl", "train/kl_median"),
@@ -52,6 +52,7 @@ def inside(runs: list[Path], title: str, targets: Mapping[str, float], out: Path
                 axes.axhline(targets[panel], color="#777777", linestyle="--", linewidth=1, label="target")
             if panel in LOGARITHMIC:
                 axes.set_yscale("log")
+                legible(axes.yaxis)
             _finish(axes, panel, "")
             if len(names) > 1 or panel in targets:
                 axes.legend(frameon=False, fontsize=8)

@@ -15,7 +15,7 @@ from dualac.analysis.completeness import seeds_told
 from dualac.analysis.groups import Group
 from dualac.analysis.runs import Curve
 from dualac.analysis.scores import grid, held
-from dualac.analysis.style import STYLE, Ink, inks
+from dualac.analysis.style import STYLE, Ink, inks, legible
 from dualac.analysis.summary import Panel, Summary, overestimation
 from dualac.analysis.tables import Share
 from dualac.analysis.wording import count_told, several, steps_told
@@ -130,6 +130,7 @@ def adjustments(groups: Sequence[Group]) -> Figure:
                     axes.plot(line.steps, line.returns, color=ink.colour, linestyle=ink.linestyle, linewidth=1.1, label=task)
             if title in LOGARITHMIC and axes.lines:
                 axes.set_yscale("log")
+                legible(axes.yaxis)
             _finish(axes, title, "", legend=False)
         _legend(figure, grid_of)
         return figure
@@ -162,6 +163,7 @@ def overestimations(groups: Sequence[Group], colours: Inks) -> Figure:
                     axes.plot(steps, overestimation(one, here, steps), color=ink.colour, linestyle=ink.linestyle, label=one.agent)
             axes.axhline(1.0, color="#777777", linestyle="--", linewidth=1)
             axes.set_yscale("log")
+            legible(axes.yaxis)
             _finish(axes, f"{suite}, replay ratio {ratio}", "|Q| / |G|", legend=False)
         _legend(figure, grid_of)
         return figure

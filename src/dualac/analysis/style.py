@@ -4,6 +4,9 @@ import zlib
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from matplotlib.axis import Axis
+from matplotlib.ticker import LogFormatter
+
 # Okabe and Ito's, without the yellow that white paper swallows, and with two more that are dark enough for both papers
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#8C6D31")
 OWN: dict[str, str] = dict(zip(("dac", "sac", "td3", "oac", "top", "gpl", "redq", "ddpg"), COLOURS, strict=True))
@@ -19,6 +22,20 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "pdf.fonttype": 42,
 }
+
+
+class Decimals(LogFormatter):
+    """Labels of the ticks that matplotlib would label on a logarithmic axis, without the mathematics that STYLE leaves unread: 0.001."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return f"{x:g}" if super().__call__(x, pos) else ""
+
+
+def legible(*axes: Axis) -> None:
+    """Logarithmic axes whose ticks can be read."""
+    for axis in axes:
+        axis.set_major_formatter(Decimals())
+        axis.set_minor_formatter(Decimals())
 
 
 class Ink(NamedTuple):

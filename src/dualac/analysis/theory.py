@@ -11,6 +11,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from dualac.analysis.figures import COLOURS, STYLE, save
+from dualac.analysis.style import legible
 
 GREY = "#777777"
 PLAIN: dict[Any, Any] = STYLE | {"axes.grid": False}
@@ -112,7 +113,8 @@ def errors(betas: np.ndarray, spreads: np.ndarray, found: Mapping[str, np.ndarra
             axes.set_xlabel("β")
         panels[0].text(0.97, 0.97, "above the lines\n2 β² Var > 1", transform=panels[0].transAxes, ha="right", va="top", fontsize=8)
         panels[0].set_ylabel("spread of the values")
-        figure.colorbar(drawn, ax=panels, label="|error| / spread", extend="both")
+        bar = figure.colorbar(drawn, ax=panels, label="|error| / spread", extend="both")
+        legible(bar.ax.yaxis)
         return save(figure, out, dpi=110)
 
 
@@ -124,6 +126,7 @@ def gradient_gaps(spreads: np.ndarray, gaps: Mapping[str, np.ndarray], orders: M
         for name, gap in gaps.items():
             label = f"{name}: order {round(orders[name], 1) + 0.0:.1f}"
             axes.loglog(spreads, gap, color=FORM_COLOURS[name], linestyle=FORM_LINES[name], linewidth=2, label=label)
+        legible(axes.xaxis, axes.yaxis)
         axes.set_title("distance from the exact gradient", loc="left")
         axes.set_xlabel("spread of the values")
         axes.set_ylabel("largest difference in a value's weight")
