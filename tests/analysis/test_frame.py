@@ -13,6 +13,7 @@ from dualac.analysis.frame import EVALUATION, evaluation_table, read, read_run, 
 from dualac.analysis.groups import group
 from dualac.analysis.runs import Curve
 from dualac.analysis.scores import Board, by_step, grid, held, scale
+from dualac.analysis.status import survey
 from dualac.errors import DataError
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -126,6 +127,26 @@ def test_how_far_a_run_has_come_and_why_not_further(tmp_path: Path):
     assert [status.state for status in found] == ["done", "failed", "interrupted", "interrupted", "running"]
     assert [status.step for status in found] == [100_000, 45_000, 30_000, 20_000, 10_000]
     assert found[1].reason == "its loss diverged"
+
+
+def test_a_run_on_another_host_is_running_while_it_writes(tmp_path: Path):
+    fresh, stale = (write_run(tmp_path, seed=seed, reached=20_000) for seed in range(2))
+    for path in (fresh, stale):
+        (path / "lock").write_text(json.dumps({"pid": 1, "host": "another"}))
+    for rows in stale.glob("*.jsonl"):
+        os.utime(rows, (1e9, 1e9))
+    assert [read_run(path).status.state for path in (fresh, stale)] == ["running", "interrupted"]
+    assert [mark.state for mark in survey(tmp_path)[0]] == ["running", "interrupted"]
+
+
+@pytest.mark.parametrize("content", ["{", "{}", '{"runs": [3]}', '{"runs": [{"name": 3, "task": "a", "replay_ratio": 2, "steps": 1, "seeds": [0]}]}'])
+def test_a_plan_that_cannot_be_used_is_named(tmp_path: Path, content: str):
+    write_run(tmp_path)
+    (tmp_path / "plan.json").write_text(content)
+    frame = read([tmp_path])
+    assert len(frame.runs) == 1
+    assert "plan.json: it cannot be used" in str(frame.damaged[0])
+    assert "plan.json: it cannot be used" in str(survey(tmp_path)[1][0])
 
 
 def test_agents_of_one_name_with_other_settings_are_other_agents(tmp_path: Path):

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from tests.analysis.written import PROTOCOL, SPEC, write_rows, write_run, write_sweep
+from tests.analysis.written import PROTOCOL, SPEC, write_plan, write_rows, write_run, write_sweep
 
 from dualac.analysis import paper
 from dualac.analysis.exports import as_csv, as_json, escape_latex, escape_markdown
@@ -19,6 +19,7 @@ from dualac.analysis.findings import commands, headline, problems
 from dualac.analysis.frame import read
 from dualac.analysis.groups import settings
 from dualac.analysis.page import page
+from dualac.analysis.panels import caption
 from dualac.analysis.paper import FIGURES, gallery
 from dualac.analysis.style import COLOURS, inks
 from dualac.analysis.summary import Choices, Summary, only, summarise
@@ -139,6 +140,21 @@ def test_a_sweep_half_done_says_so_and_compares_where_all_have_been(tmp_path: Pa
     assert "Not finished: 2 interrupted. These numbers will change." in told
     assert "the score at 60k steps" in told
     assert [one.label for one in summary(tmp_path, at=100_000).panels[0].groups] == ["dac", "sac"]
+
+
+def test_what_a_plan_has_and_the_disk_does_not_is_missing(tmp_path: Path):
+    write_sweep(tmp_path, {"dac": 0.6}, ["dmc/cheetah-run"], 2)
+    write_plan(tmp_path, ["dac", "sac"], TASKS, 3)
+    found = summary(tmp_path)
+    assert len(found.frame.missing) == 10
+    assert "Not complete: 10 missing of 12 runs." in caption(found.panels, found)
+    assert "Not finished: 10 of the plan not begun." in " ".join(headline(found))
+    assert any(one.kind == "missing" and "sac on metaworld/hammer" in one.text for one in problems(found))
+    seen = shown(tmp_path)
+    assert [value for key, value in seen.attributes if key == "class"].count("seed missing") == 10 + 1  # and the legend's
+    assert "sac" in seen.text
+    write_plan(tmp_path, ["dac"], ["dmc/cheetah-run"], 2, steps=200_000)  # longer than the runs meant to be
+    assert "the plan goes on to step 200000" in " ".join(one.text for one in problems(summary(tmp_path)))
 
 
 def test_one_run_that_died_early_does_not_take_the_others_back(tmp_path: Path):
@@ -317,6 +333,22 @@ def test_a_report_is_made_anew_when_a_row_was_written_and_for_the_last_time_when
     assert ["60k" in text for text in made] == [False, False, True]
     assert ['content="7"' in text for text in made] == [True] * 3
     assert 'content="7"' not in (tmp_path / "report.html").read_text()
+
+
+def test_a_sweep_is_watched_until_nothing_of_its_plan_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write_run(tmp_path, seed=0)
+    write_plan(tmp_path, ["dac"], ["dmc/cheetah-run"], 2)
+    pauses = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            write_run(tmp_path, seed=1)
+
+    monkeypatch.setattr("dualac.analysis.report.time.sleep", pause)
+    assert run(["report", str(tmp_path), "--watch", "7"]) == 0
+    assert len(pauses) == 2
+    assert "Not finished" not in (tmp_path / "report.html").read_text()
 
 
 def test_the_paper_has_its_figures_where_the_runs_are_there(tmp_path: Path):

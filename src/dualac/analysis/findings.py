@@ -44,6 +44,7 @@ def headline(summary: Summary) -> list[str]:
             told.append(_about(panel))
     states = Counter(run.status.state for one in summary.groups for run in one.runs)
     going = [f"{states[state]} {state}" for state in ("running", "interrupted") if states[state]]
+    going += [f"{len(summary.frame.missing)} of the plan not begun"] if summary.frame.missing else []
     told += [f"Not finished: {several(going)}. These numbers will change."] if going else []
     told += [f"{count_told(states['failed'], 'run')} failed, and count{'s' * (states['failed'] == 1)} only up to where."] if states["failed"] else []
     return told
@@ -96,7 +97,7 @@ def problems(summary: Summary) -> list[Problem]:
             found.append(Problem("settings", f"{one.label} is not the {one.name} of the table: {told}"))
     for run in runs:
         found += _about_run(run)
-    for cell in cells(summary.groups):
+    for cell in cells(summary.groups, summary.frame.missing):
         if cell.counts()["missing"] and cell.runs:
             gone = [str(seed) for seed, state in cell.seeds.items() if state == "missing"]
             found.append(
@@ -105,6 +106,9 @@ def problems(summary: Summary) -> list[Problem]:
                     f"{cell.label} on {cell.task}: without seed{'s' * (len(gone) > 1)} {several(gone)}, n = {len(cell.runs)} of {len(cell.seeds)}",
                 )
             )
+    if summary.frame.missing:
+        names = sorted({f"{one.name} on {one.task}" for one in summary.frame.missing})
+        found.append(Problem("missing", f"{count_told(len(summary.frame.missing), 'run')} of the plan not begun: {several(names)}"))
     for panel in summary.panels:
         found += _about_panel(panel)
     if summary.unscaled:

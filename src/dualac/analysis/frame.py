@@ -7,8 +7,9 @@ import contextlib
 import json
 import os
 import platform
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, final
 
@@ -23,6 +24,7 @@ State = Literal["done", "running", "interrupted", "failed"]
 EVALUATION = ("step", "episode", "return", "length", "success", "success_last", "value", "discounted_return")
 TRAINING_ROWS = 200  # of a run, evenly chosen: enough for any picture
 NEVER_ENTERED = ("checkpoints", "tensorboard")  # a run's own folders, large and without runs
+FRESH = 900  # seconds since its last row in which a run on another host counts as running: longer than a log interval or an evaluation
 NEEDED: dict[str, type] = {"name": str, "task": str, "seed": int, "steps": int, "replay_ratio": int, "algorithm": dict, "protocol": dict}
 
 
@@ -94,11 +96,24 @@ class RunRecord:
         return sum(event.get("event") in kinds for event in self.events)
 
 
+class Planned(NamedTuple):
+    """A run of a sweep's plan.json."""
+
+    name: str
+    task: str
+    replay_ratio: int
+    seed: int
+    steps: int
+    path: Path
+    """where it is, or will be"""
+
+
 class Frame(NamedTuple):
-    """Every run that was found, and everything that was not one after all."""
+    """Every run that was found, everything that was not one after all, and what a plan has and the disk does not."""
 
     runs: list[RunRecord]
     damaged: list[Damage]
+    missing: Sequence[Planned] = ()
 
 
 def read(places: Sequence[Path], *, training_rows: int | None = TRAINING_ROWS) -> Frame:
@@ -109,7 +124,32 @@ def read(places: Sequence[Path], *, training_rows: int | None = TRAINING_ROWS) -
             runs.append(read_run(path, training_rows=training_rows))
         except DataError as error:
             damaged.append(Damage(path, str(error)))
-    return Frame(runs, [*damaged, *(one for run in runs for one in run.damaged)])
+    plan = {os.path.realpath(one.path): one for one in planned(places, damaged)}
+    runs = [_as_planned(run, plan.pop(os.path.realpath(run.path), None)) for run in runs]
+    return Frame(runs, [*damaged, *(one for run in runs for one in run.damaged)], list(plan.values()))
+
+
+def planned(places: Sequence[Path], damaged: list[Damage]) -> Iterable[Planned]:
+    """The runs of the plan.json of each directory, or of those right below it."""
+    for plan in sorted({plan for place in places for plan in (place / "plan.json", *place.glob("*/plan.json"))}):
+        if not plan.exists():
+            continue
+        try:
+            for cell in read_object(plan)["runs"]:
+                for seed in cell["seeds"]:
+                    _require({**cell, "seed": seed}, ("name", "task", "replay_ratio", "seed", "steps"))
+                    folder = cell["task"].replace("/", "-").replace(":", "-")
+                    path = plan.parent / cell["name"] / folder / f"rr{cell['replay_ratio']}" / f"seed{seed}"
+                    yield Planned(cell["name"], cell["task"], cell["replay_ratio"], seed, cell["steps"], path)
+        except (DataError, KeyError, TypeError) as error:
+            damaged.append(Damage(plan, f"it cannot be used: {error}"))
+
+
+def _as_planned(run: RunRecord, plan: Planned | None) -> RunRecord:
+    """A run that came to its own end, and that the plan takes further, is not done."""
+    if plan is None or run.status.state != "done" or run.status.step >= plan.steps:
+        return run
+    return replace(run, status=run.status._replace(state="interrupted", reason=f"the plan goes on to step {plan.steps}"))
 
 
 def run_table(runs: Sequence[RunRecord]) -> Columns:
@@ -152,9 +192,10 @@ def find(places: Sequence[Path], damaged: list[Damage]) -> list[Path]:
 
 def read_run(path: Path, *, training_rows: int | None = TRAINING_ROWS) -> RunRecord:
     spec = read_object(path / "run.json")
-    for name, kind in NEEDED.items():
-        if not isinstance(spec.get(name), kind) or isinstance(spec[name], bool):
-            raise DataError(f"run.json cannot be used: its {name} is {spec.get(name)!r}")
+    try:
+        _require(spec, NEEDED)
+    except DataError as error:
+        raise DataError(f"run.json cannot be used: {error}") from None
     damaged: list[Damage] = []
     machine: dict[str, Any] = {}
     try:
@@ -169,6 +210,12 @@ def read_run(path: Path, *, training_rows: int | None = TRAINING_ROWS) -> RunRec
     events = tuple(read_lines(path / "events.jsonl", damaged, needed="event"))
     reached = int(max([0.0, *(np.nanmax(rows["step"], initial=0.0) for rows in (evaluations, training) if "step" in rows)]))
     return RunRecord(path, with_defaults(spec), machine, _status(path, spec, events, reached), evaluations, training, events, tuple(damaged))
+
+
+def _require(spec: dict[str, Any], names: Iterable[str]) -> None:
+    for name in names:
+        if not isinstance(spec.get(name), NEEDED[name]) or isinstance(spec[name], bool):
+            raise DataError(f"its {name} is {spec.get(name)!r}")
 
 
 def read_lines(path: Path, damaged: list[Damage], *, needed: str, most: int | None = None) -> list[dict[str, Any]]:
@@ -257,11 +304,15 @@ def _status(path: Path, spec: dict[str, Any], events: Sequence[dict[str, Any]], 
 
 
 def at_work(path: Path) -> bool:
-    """Whether the process that wrote the lock is still there. The lock itself is left alone: to try it could turn away the run's own process."""
+    """Whether the process that wrote the lock is still there; on another host, whether it wrote a row lately. The lock itself is left alone: to try
+    it could turn away the run's own process.
+    """
     with contextlib.suppress(DataError, OSError):
         owner = read_object(path / "lock")
         if owner.get("host") == platform.node() and isinstance(owner.get("pid"), int):
             with contextlib.suppress(PermissionError):  # another user's, and there
                 os.kill(owner["pid"], 0)
             return True
+        if isinstance(owner.get("host"), str) and owner["host"] != platform.node():
+            return time.time() - max((rows.stat().st_mtime for rows in path.glob("*.jsonl")), default=0.0) < FRESH
     return False

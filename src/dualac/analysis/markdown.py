@@ -70,7 +70,7 @@ def _about(summary: Summary, command: str) -> str:
 
 def _tables(summary: Summary) -> list[str]:
     blocks: list[str] = []
-    rows = [[cell.label, cell.task, cell.told()] for cell in cells(summary.groups)]
+    rows = [[cell.label, cell.task, cell.told()] for cell in cells(summary.groups, summary.frame.missing)]
     if rows:
         blocks += ["## Completeness", markdown_table(["algorithm", "task", "seeds"], rows)]
         finals = []

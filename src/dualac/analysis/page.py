@@ -127,7 +127,7 @@ def _shown(summary: Summary, home: Path) -> dict[str, Any]:
     shares = [
         {
             "title": f"{one['title']}: {one['x']}",
-            "caption": f"The base, or default, in bold. {seeds_told(summary.groups)}",
+            "caption": f"The base, or default, in bold. {seeds_told(summary.groups, summary.frame.missing)}",
             "table": _share_table(one),
         }
         for one in _shares(summary)
@@ -254,10 +254,10 @@ def _cost_table(summary: Summary) -> Table | None:
 
 
 def _grid(summary: Summary, home: Path) -> dict[str, Any] | None:
-    found = {(cell.label, cell.task): cell for cell in cells(summary.groups)}
-    labels = [one.label for one in summary.groups]
+    found = {(cell.label, cell.task): cell for cell in cells(summary.groups, summary.frame.missing)}
+    labels = list(dict.fromkeys([*(one.label for one in summary.groups), *(label for label, _ in found)]))
     rows = []
-    for task in summary.tasks:
+    for task in sorted({*summary.tasks, *(task for _, task in found)}):
         line = []
         for label in labels:
             cell = found.get((label, task))

@@ -42,7 +42,7 @@ def caption(panels: Sequence[Panel], summary: Summary) -> str:
     holes = f" Not in every algorithm's runs, and left out: {several(left)}." if left else ""
     apart = sorted({one.label for panel in panels for one in panel.apart})
     behind = f" Too far behind to be compared: {several(apart)}." if apart else ""
-    return f"IQM with 95 % stratified-bootstrap intervals. {told[:1].upper()}{told[1:]}. {seeds_told(summary.groups)}{holes}{behind}"
+    return f"IQM with 95 % stratified-bootstrap intervals. {told[:1].upper()}{told[1:]}. {seeds_told(summary.groups, summary.frame.missing)}{holes}{behind}"
 
 
 def efficiency(panels: Sequence[Panel], colours: Inks) -> Figure:

@@ -52,7 +52,7 @@ def make(order: Order, refresh: int | None = None) -> Path:
 
 
 def watch(order: Order, every: int, out: Path, say: Callable[[str], None]) -> None:
-    """Make it anew whenever some file of the runs has changed, until none is running; Ctrl-C ends it sooner."""
+    """Make it anew whenever some file of the runs has changed, until none is running or missing from its plan; Ctrl-C ends it sooner."""
     seen = _changed(order.places)
     while _going_on(read(order.places, training_rows=2)):
         time.sleep(every)
@@ -66,7 +66,7 @@ def watch(order: Order, every: int, out: Path, say: Callable[[str], None]) -> No
 
 
 def _going_on(frame: Frame) -> bool:
-    return any(run.status.state == "running" for run in frame.runs)
+    return bool(frame.missing) or any(run.status.state == "running" for run in frame.runs)
 
 
 def _changed(places: tuple[Path, ...]) -> float:

@@ -119,7 +119,10 @@ def only(summary: Summary, *, names: Sequence[str] = (), tasks: Sequence[str] = 
     groups = [one for one in summary.groups if not names or one.agent in names]
     groups = [one._replace(runs=[run for run in one.runs if not tasks or run.task in tasks]) for one in groups]
     kept = summary.grouped._replace(groups=[one for one in groups if one.runs])
-    return summary if kept.groups == summary.groups else summary_of(summary.frame, kept, summary.choices, summary.inks)
+    missing = [one for one in summary.frame.missing if (not names or one.name in names) and (not tasks or one.task in tasks)]
+    if kept.groups == summary.groups and len(missing) == len(summary.frame.missing):
+        return summary
+    return summary_of(summary.frame._replace(missing=missing), kept, summary.choices, summary.inks)
 
 
 def summary_of(frame: Frame, grouped: Grouped, choices: Choices, colours: dict[str, Ink]) -> Summary:
