@@ -231,6 +231,46 @@ def test_hostile_names_are_drawn_as_they_are_written(tmp_path: Path):
         assert not {tag.tag.rpartition("}")[2] for tag in tags} & {"script", "img", "image", "foreignObject", "a"}
 
 
+@pytest.mark.parametrize(
+    ("file", "where", "value", "told"),
+    [
+        ("run.json", ["name"], "d\ud800ac", ""),
+        ("run.json", ["task"], "dmc/\ud800", ""),
+        ("run.json", ["algorithm", "gamma"], "\ud800", ""),
+        ("machine.json", ["fingerprint", "versions", "mujoco"], ["3"], ""),
+        ("run.json", ["protocol", "eval_episodes"], [1], "its protocol.eval_episodes is [1]"),
+        ("run.json", ["protocol", "success"], {"a": 1}, "its protocol.success is {'a': 1}"),
+        ("run.json", ["steps"], 10**400, "its steps is 1000"),
+        ("run.json", ["name"], "d\0c", "its name is"),
+        ("FAILED", ["step"], 10**400, ""),
+    ],
+)
+def test_no_value_of_a_file_makes_a_report_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, where: list[str], value: Any, told: str
+):
+    monkeypatch.setattr(paper, "FIGURES", {"curves": FIGURES["curves"]})
+    write_run(tmp_path / "runs", "sac")
+    path = write_run(tmp_path / "runs") / file
+    spec = tree = json.loads(path.read_text()) if path.exists() else {}
+    for name in where[:-1]:
+        tree = tree[name]
+    tree[where[-1]] = value
+    path.write_text(json.dumps(spec))
+    for kind in ("html", "md"):
+        assert run(["report", str(tmp_path / "runs"), "--format", kind, "--out", str(tmp_path / f"out.{kind}")]) == 0
+    assert [one.what for one in read([tmp_path / "runs"]).damaged if told and told in one.what] or not told
+    assert len(read([tmp_path / "runs"]).runs) == (1 if told else 2)
+
+
+def test_a_folder_whose_name_is_no_text_is_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(paper, "FIGURES", {"curves": FIGURES["curves"]})
+    path = write_run(tmp_path / "runs")
+    os.rename(os.fsencode(path), os.fsencode(tmp_path / "runs") + b"/d\xff")
+    for kind in ("html", "md"):
+        assert run(["report", str(tmp_path / "runs"), "--format", kind, "--out", str(tmp_path / f"out.{kind}")]) == 0
+    assert "./runs/d%FF/" in (tmp_path / "out.html").read_text()
+
+
 def test_a_spreadsheet_is_given_no_formula(tmp_path: Path):
     write_run(tmp_path, "=cmd|' /C calc'!A0", "gym/x")
     text = shown(tmp_path).data["downloads"]["tasks"]["text"]

@@ -25,6 +25,7 @@ EVALUATION = ("step", "episode", "return", "length", "success", "success_last", 
 TRAINING_ROWS = 200  # of a run, evenly chosen: enough for any picture
 NEVER_ENTERED = ("checkpoints", "tensorboard")  # a run's own folders, large and without runs
 FRESH = 900  # seconds since its last row in which a run on another host counts as running: longer than a log interval or an evaluation
+LARGEST = 2**63
 NEEDED: dict[str, type] = {"name": str, "task": str, "seed": int, "steps": int, "replay_ratio": int, "algorithm": dict, "protocol": dict}
 
 
@@ -90,7 +91,8 @@ class RunRecord:
     @property
     def versions(self) -> dict[str, str]:
         found = self.machine.get("fingerprint", {})
-        return found.get("versions", {}) if isinstance(found, dict) and isinstance(found.get("versions"), dict) else {}
+        versions = found.get("versions") if isinstance(found, dict) else None
+        return {name: value for name, value in versions.items() if isinstance(value, str)} if isinstance(versions, dict) else {}
 
     def count(self, *kinds: str) -> int:
         return sum(event.get("event") in kinds for event in self.events)
@@ -194,6 +196,9 @@ def read_run(path: Path, *, training_rows: int | None = TRAINING_ROWS) -> RunRec
     spec = read_object(path / "run.json")
     try:
         _require(spec, NEEDED)
+        for name, value in spec["protocol"].items():
+            if isinstance(value, list | dict):
+                raise DataError(f"its protocol.{name} is {_shown(value)}")
     except DataError as error:
         raise DataError(f"run.json cannot be used: {error}") from None
     damaged: list[Damage] = []
@@ -215,7 +220,16 @@ def read_run(path: Path, *, training_rows: int | None = TRAINING_ROWS) -> RunRec
 def _require(spec: dict[str, Any], names: Iterable[str]) -> None:
     for name in names:
         if not isinstance(spec.get(name), NEEDED[name]) or isinstance(spec[name], bool):
-            raise DataError(f"its {name} is {spec.get(name)!r}")
+            raise DataError(f"its {name} is {_shown(spec.get(name))}")
+        if isinstance(spec[name], int) and not -LARGEST <= spec[name] < LARGEST:
+            raise DataError(f"its {name} is {_shown(spec[name])}")
+        if isinstance(spec[name], str) and "\0" in spec[name]:
+            raise DataError(f"its {name} is {_shown(spec[name])}")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"
 
 
 def read_lines(path: Path, damaged: list[Damage], *, needed: str, most: int | None = None) -> list[dict[str, Any]]:
@@ -235,11 +249,12 @@ def read_lines(path: Path, damaged: list[Damage], *, needed: str, most: int | No
         broken = [number for number, line in enumerate(lines) if not (line.startswith(b"{") and line.endswith(b"}"))]
         chosen = sorted({*chosen, *broken})
     rows = _parse([lines[number] for number in chosen])
-    bad = [number + 1 for number, row in zip(chosen, rows, strict=True) if not isinstance(row, dict) or not _usable(row.get(needed))]
+    good = [isinstance(row, dict) and _usable(row.get(needed), needed) for row in rows]
+    bad = [number + 1 for number, fine in zip(chosen, good, strict=True) if not fine]
     if bad:
         named = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
         damaged.append(Damage(path, f"{len(bad)} damaged line{'s' * (len(bad) > 1)} passed over ({named})"))
-    return [row for row in rows if isinstance(row, dict) and _usable(row.get(needed))]
+    return [row for row, fine in zip(rows, good, strict=True) if fine]
 
 
 def column(rows: list[dict[str, Any]], name: str) -> np.ndarray:
@@ -258,9 +273,11 @@ def _number(value: Any) -> float:
     return np.nan
 
 
-def _usable(value: Any) -> bool:
-    """A name, or a step that is one."""
-    return isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 10**15)
+def _usable(value: Any, needed: str) -> bool:
+    """A step that is one, or, of an event, its name."""
+    if needed != "step":
+        return isinstance(value, str)
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 10**15
 
 
 def _parse(lines: list[bytes]) -> list[Any]:
@@ -280,7 +297,7 @@ def _parse(lines: list[bytes]) -> list[Any]:
 
 def read_object(path: Path) -> dict[str, Any]:
     try:
-        data = json.loads(path.read_bytes())
+        data = _encodable(json.loads(path.read_bytes()))
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path.name} cannot be read: {error}") from None
     if not isinstance(data, dict):
@@ -288,11 +305,20 @@ def read_object(path: Path) -> dict[str, Any]:
     return data
 
 
+def _encodable(tree: Any) -> Any:
+    """Half a surrogate pair, which JSON can spell and no file can hold, as its escape."""
+    if isinstance(tree, dict):
+        return {_encodable(key): _encodable(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [_encodable(value) for value in tree]
+    return tree.encode(errors="backslashreplace").decode() if isinstance(tree, str) else tree
+
+
 def _status(path: Path, spec: dict[str, Any], events: Sequence[dict[str, Any]], reached: int) -> Status:
     with contextlib.suppress(DataError):
         failed = read_object(path / "FAILED")
         step = failed.get("step")
-        return Status("failed", step if isinstance(step, int) else reached, str(failed.get("reason", "")))
+        return Status("failed", step if isinstance(step, int) and 0 <= step < LARGEST else reached, str(failed.get("reason", "")))
     if (path / "FAILED").exists():
         return Status("failed", reached, "its FAILED cannot be read")
     if reached >= spec["steps"]:

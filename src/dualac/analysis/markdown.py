@@ -41,7 +41,7 @@ def write_markdown(summary: Summary, title: str, out: Path, command: str) -> Pat
     blocks += _tables(summary)
     blocks += ["## Not drawn", "\n".join(f"- {escape_markdown(one)}" for one in found.missing)] if found.missing else []
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text("\n".join(_spaced(blocks)))
+    out.write_text("\n".join(_spaced(blocks)), encoding="utf-8", errors="replace")
     return out
 
 

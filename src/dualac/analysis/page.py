@@ -273,7 +273,7 @@ def _grid(summary: Summary, home: Path) -> dict[str, Any] | None:
 
 def _link(path: Path, home: Path) -> str:
     """From where the page is; it starts with a dot, so that no name can be a scheme."""
-    return "./" + quote(os.path.relpath(path.resolve(), home.resolve())) + "/"
+    return "./" + quote(os.fsencode(os.path.relpath(path.resolve(), home.resolve()))) + "/"
 
 
 def _finite(value: float) -> float | None:
