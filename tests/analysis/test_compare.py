@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.analysis.written import SPEC, write_run, write_sweep
+from tests.analysis.written import PROTOCOL, SPEC, write_run, write_sweep
 
 from dualac.analysis.compare import compare, sparkline
 from dualac.analysis.groups import settings
@@ -51,6 +51,20 @@ def test_runs_are_compared_where_all_have_been(tmp_path: Path):
     assert compare([tmp_path], Choices(at=20_000)).at == {"dmc/cheetah-run": 20_000}
     with pytest.raises(UsageError, match="not all have come further than 40000"):
         compare([tmp_path], Choices(at=50_000))
+
+
+def test_places_under_other_rules_are_not_compared(tmp_path: Path):
+    for seed in range(2):
+        write_run(tmp_path / "a", "dac", "metaworld/hammer", seed)
+        write_run(tmp_path / "b", "sac", "metaworld/hammer", seed, changes={"protocol": PROTOCOL | {"metaworld_cap": 500}})
+    places = [tmp_path / "a", tmp_path / "b"]
+    with pytest.raises(DataError, match="metaworld_cap 500, not 200.*--unlike separate"):
+        compare(places)
+    assert [row.label for row in compare(places, Choices(unlike="separate")).rows] == ["dac", "sac [metaworld_cap=500]"]
+    write_run(tmp_path / "b", "sac", "metaworld/hammer", 2)
+    found = compare(places)
+    assert [(row.label, row.seeds) for row in found.rows] == [("dac", 2), ("sac", 1)]
+    assert sum("left out" in sentence for sentence in found.sentences) == 2
 
 
 def test_unlike_replay_ratios_are_said(tmp_path: Path):

@@ -431,3 +431,12 @@ def test_the_area_under_the_curve_is_another_score(tmp_path: Path):
     end, way = (summary(tmp_path, at=at).panels[0] for at in (None, "area"))
     assert way.area
     assert way.aggregates["dac"]["IQM"].estimate == pytest.approx(end.aggregates["dac"]["IQM"].estimate / 2, abs=1e-3)
+
+
+def test_a_clock_tells_nothing_after_the_last_row_of_the_log(tmp_path: Path):
+    path = write_run(tmp_path)
+    write_rows(path / "train.jsonl", [json.loads(line) for line in (path / "train.jsonl").read_text().splitlines()[:-1]])
+    panel = summary(tmp_path).panels[0]
+    assert panel.clocks["dac"]["seconds"][-2] == pytest.approx(900)
+    assert np.isnan(panel.clocks["dac"]["seconds"][-1])
+    assert shown(tmp_path).data["panels"][0]["groups"][0]["seconds"][-1] is None

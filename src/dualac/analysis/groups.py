@@ -66,10 +66,14 @@ class Grouped(NamedTuple):
     notes: list[str]
 
 
-def group(runs: Iterable[RunRecord], unlike: Unlike = "refuse", rows: Rows | None = None) -> Grouped:
-    """Runs by agent and replay ratio, each cell of task and seed once. With `rows`, an agent that is not what its name says is called by how."""
+def group(
+    runs: Iterable[RunRecord], unlike: Unlike = "refuse", rows: Rows | None = None, usual: Mapping[str, Rules] | None = None
+) -> Grouped:
+    """Runs by agent and replay ratio, each cell of task and seed once. With `rows`, an agent that is not what its name says is called by how.
+    `usual` are the rules of each suite, where more runs than these decide.
+    """
     runs = list(runs)
-    usual = _usual_rules(runs)
+    usual = usual or usual_rules(runs)
     refused = []
     cells: dict[tuple[str, str, Rules, int], list[RunRecord]] = defaultdict(list)
     for run in runs:
@@ -105,7 +109,7 @@ def told_rules(run: RunRecord) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {short(value)}" for name, value in rules(run) if value not in ("", None))
 
 
-def _usual_rules(runs: list[RunRecord]) -> dict[str, Rules]:
+def usual_rules(runs: Iterable[RunRecord]) -> dict[str, Rules]:
     """Of each suite, those of most runs. A version that is not known counts for none."""
     counted: dict[str, Counter[Rules]] = defaultdict(Counter)
     for run in runs:

@@ -214,14 +214,13 @@ def _suites(tasks: list[str], scores: dict[str, np.ndarray]) -> dict[str, dict[s
 
 
 def clocks(runs: Sequence[RunRecord], steps: np.ndarray) -> dict[str, np.ndarray]:
-    """Updates and seconds, on average over the runs, when a step was reached; nothing where no run tells."""
+    """Updates and seconds, on average over the runs, when a step was reached; NaN where no run tells, as after its last row."""
     found = {}
     for clock, name in CLOCKS.items():
         told = [clock_at(run, name, steps) for run in runs if name in run.training]
         rows = np.array([row for row in told if np.isfinite(row).any()])
         if len(rows):
-            there = np.isfinite(rows)
-            found[clock] = np.where(there, rows, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+            found[clock] = statistics.task_means(rows[:, :, None].transpose(1, 0, 2))[:, 0]
     return found
 
 
