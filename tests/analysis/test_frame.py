@@ -184,6 +184,23 @@ def test_runs_by_other_rules_are_refused_or_kept_apart(tmp_path: Path, kind: str
     assert apart.refused == []
 
 
+def test_the_rules_of_most_runs_count_and_an_unknown_version_is_no_rule(tmp_path: Path):
+    for seed in range(3):
+        (write_run(tmp_path, seed=seed) / "machine.json").unlink()
+    other = write_run(tmp_path, seed=3, changes={"protocol.eval_episodes": 1})
+    refused = group(read([tmp_path]).runs).refused
+    assert [(run.path, reason.partition(": ")[2]) for run, reason in refused] == [(other, "eval_episodes 1, not 10")]
+    versions = [write_run(tmp_path, seed=seed) for seed in (4, 5, 6)]
+    (versions[0] / "machine.json").write_text(json.dumps(MACHINE).replace("3.16.0", "2.3.0"))
+    assert [run.path for run, _ in group(read([tmp_path]).runs).refused] == [other, versions[0]]
+
+
+def test_of_as_many_runs_the_default_rules_count(tmp_path: Path):
+    write_run(tmp_path, seed=0)
+    other = write_run(tmp_path, seed=1, changes={"protocol.action_repeat": 2})
+    assert [run.path for run, _ in group(read([tmp_path]).runs).refused] == [other]
+
+
 def test_a_rule_that_does_not_concern_a_suite_is_no_difference(tmp_path: Path):
     write_run(tmp_path, seed=0)
     write_run(tmp_path, seed=1, changes={"protocol.metaworld_cap": 500, "protocol.success": "last"})

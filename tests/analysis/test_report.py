@@ -129,6 +129,8 @@ def test_unlike_protocols_are_refused_in_words_or_kept_apart(tmp_path: Path):
     write_run(tmp_path, "dac", "metaworld/hammer", 5, changes={"protocol": PROTOCOL | {"success": "last"}})
     assert "success last, not any; --unlike separate keeps it apart" in shown(tmp_path).text
     assert "dac [success=last]" in shown(tmp_path, unlike="separate").text
+    assert "dac [success=last]: under other rules than the rest" in " ".join(headline(summary(tmp_path, unlike="separate")))
+    assert "other rules" not in " ".join(headline(summary(tmp_path)))
 
 
 def test_a_sweep_half_done_says_so_and_compares_where_all_have_been(tmp_path: Path):

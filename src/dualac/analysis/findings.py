@@ -42,6 +42,8 @@ def headline(summary: Summary) -> list[str]:
     for panel in summary.panels:
         if panel.tasks:
             told.append(_about(panel))
+    if summary.grouped.apart:
+        told.append(f"{several(summary.grouped.apart)}: under other rules than the rest, so a difference from it may be the rules', not the agent's.")
     states = Counter(run.status.state for one in summary.groups for run in one.runs)
     going = [f"{states[state]} {state}" for state in ("running", "interrupted") if states[state]]
     going += [f"{len(summary.frame.missing)} of the plan not begun"] if summary.frame.missing else []
