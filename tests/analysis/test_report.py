@@ -105,6 +105,9 @@ def test_scores_that_are_no_numbers_are_said_and_counted_nowhere(tmp_path: Path)
     write_rows(path / "eval.jsonl", [{"step": step, "episode": 0, "return": None} for step in range(0, 100_001, 10_000)])
     found = summary(tmp_path)
     assert found.panels[0].seeds("sac") == [3]
+    assert "Seeds of each task: 3; sac has 3 of 4." in caption(found.panels, found)
+    assert "Runs without a score there, and not counted: sac 1 of 4." in " ".join(headline(found))
+    assert "Seeds of each task: 3; sac has 3 of 4." in gallery(found).pictures[-1].caption  # every task's curves
     assert any(one.kind == "diverged" and "11 evaluation episodes without a finite return" in one.text for one in problems(found))
     assert "NaN" not in json.dumps(shown(tmp_path).data)
 

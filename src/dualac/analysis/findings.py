@@ -60,10 +60,10 @@ def _about(panel: Panel) -> str:
     if not math.isfinite(found.estimate):
         return f"{start}no run has a score."
     if len(panel.groups) == 1:
-        return (
-            f"{start}{first} has an IQM of {interval_told(found)}, seeds: {range_told(panel.seeds(best.label))}. There is nothing to compare it with."
-        )
+        told = f"{start}{first} has an IQM of {interval_told(found)}, seeds: {range_told(panel.seeds(best.label))}."
+        return " ".join([told, *_uncounted(panel), "There is nothing to compare it with."])
     words = [f"{start}{first} has the highest IQM, {interval_told(found)}."]
+    words += _uncounted(panel)
     above = [one for one in panel.comparisons if one.difference.separable]
     near = [one for one in panel.comparisons if not one.difference.separable]
     if above:
@@ -85,6 +85,13 @@ def _about(panel: Panel) -> str:
     if reached and not panel.area:
         words.append(f"It reaches the final score of {names[reached.other]}, {number_told(reached.target)}, in {reached.share:.0%} of the steps.")
     return " ".join(words)
+
+
+def _uncounted(panel: Panel) -> list[str]:
+    names = panel.names()
+    lost = {names[label]: (sum(of - some for some, of in tasks), sum(of for _, of in tasks)) for label, tasks in panel.counts().items()}
+    told = [f"{name} {none} of {of}" for name, (none, of) in lost.items() if none]
+    return [f"Runs without a score there, and not counted: {several(told)}."] if told else []
 
 
 def problems(summary: Summary) -> list[Problem]:

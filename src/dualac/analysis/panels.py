@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from dualac.analysis import statistics
-from dualac.analysis.completeness import seeds_told
+from dualac.analysis.completeness import counts_told, missing_told
 from dualac.analysis.groups import Group
 from dualac.analysis.runs import Curve
 from dualac.analysis.scores import grid, held
@@ -40,9 +40,11 @@ def caption(panels: Sequence[Panel], summary: Summary) -> str:
     told = "; ".join(words)
     left = sorted({task for panel in panels for task in panel.left_out})
     holes = f" Not in every algorithm's runs, and left out: {several(left)}." if left else ""
+    seeds = [f"Seeds of each task{f', {panel.title}' if len(panels) > 1 else ''}: {counts_told(panel.counts())}." for panel in panels if panel.tasks]
+    gone = missing_told(summary.groups, summary.frame.missing)
     apart = sorted({one.label for panel in panels for one in panel.apart})
     behind = f" Too far behind to be compared: {several(apart)}." if apart else ""
-    return f"IQM with 95 % stratified-bootstrap intervals. {told[:1].upper()}{told[1:]}. {seeds_told(summary.groups, summary.frame.missing)}{holes}{behind}"
+    return f"IQM with 95 % stratified-bootstrap intervals. {told[:1].upper()}{told[1:]}. {' '.join(seeds)} {gone}{holes}{behind}"
 
 
 def efficiency(panels: Sequence[Panel], colours: Inks) -> Figure:

@@ -7,7 +7,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dualac.analysis import panels
-from dualac.analysis.frame import Planned
+from dualac.analysis.completeness import seeds_told
+from dualac.analysis.frame import Planned, RunRecord
 from dualac.analysis.groups import Group
 from dualac.analysis.summary import Summary, only
 from dualac.analysis.tables import design, sensitivity
@@ -58,6 +59,14 @@ def _of(summary: Summary, groups: Sequence[Group]) -> list[Planned]:
     return [one for one in summary.frame.missing if one.name in names]
 
 
+def dual_told(run: RunRecord) -> bool:
+    return "train/kl" in run.training
+
+
+def value_told(run: RunRecord) -> bool:
+    return bool(np.isfinite(run.evaluations["value"]).any())
+
+
 def _sample_efficiency(summary: Summary) -> Made:
     scored = [panel for panel in summary.panels if panel.bands]
     return (lambda: panels.efficiency(scored, summary.inks), panels.caption(scored, summary)) if scored else None
@@ -69,27 +78,27 @@ def _final_score(summary: Summary) -> Made:
 
 
 def _curves(summary: Summary) -> Made:
-    return (lambda: panels.tasks(summary), panels.seeds_told(summary.groups, summary.frame.missing)) if summary.tasks else None
+    return (lambda: panels.tasks(summary), seeds_told(summary.groups, summary.frame.missing)) if summary.tasks else None
 
 
 def _adjustments(summary: Summary) -> Made:
-    dual = [one for one in summary.groups if any("train/kl" in run.training for run in one.runs)]
-    return (lambda: panels.adjustments(dual), f"A line a task, the mean over its seeds. {panels.seeds_told(dual, _of(summary, dual))}") if dual else None
+    dual = [one for one in summary.groups if any(map(dual_told, one.runs))]
+    return (lambda: panels.adjustments(dual), f"A line a task, the mean over its seeds. {seeds_told(dual, _of(summary, dual), dual_told)}") if dual else None
 
 
 def _hard(summary: Summary) -> Made:
     some = only(summary, tasks=HARD)
-    return (lambda: panels.tasks(some), panels.seeds_told(some.groups, some.frame.missing)) if some.tasks else None
+    return (lambda: panels.tasks(some), seeds_told(some.groups, some.frame.missing)) if some.tasks else None
 
 
 def _design(summary: Summary) -> Made:
     rows = design(summary, BASE)
-    return (lambda: panels.shares(rows, "score relative to base"), panels.seeds_told(summary.groups, summary.frame.missing)) if rows else None
+    return (lambda: panels.shares(rows, "score relative to base"), seeds_told(summary.groups, summary.frame.missing)) if rows else None
 
 
 def _sensitivity(summary: Summary) -> Made:
     rows = sensitivity(summary, REFERENCE)
-    return (lambda: panels.shares(rows, f"percent over {REFERENCE}"), panels.seeds_told(summary.groups, summary.frame.missing)) if rows else None
+    return (lambda: panels.shares(rows, f"percent over {REFERENCE}"), seeds_told(summary.groups, summary.frame.missing)) if rows else None
 
 
 def _wall_clock(summary: Summary) -> Made:
@@ -112,11 +121,11 @@ def _named(names: Sequence[str]) -> Callable[[Summary], Made]:
 
 
 def _overestimation(summary: Summary) -> Made:
-    telling = [one for one in summary.groups if any(np.isfinite(run.evaluations["value"]).any() for run in one.runs)]
+    telling = [one for one in summary.groups if any(map(value_told, one.runs))]
     if not telling:
         return None
     told = "Mean |Q| over mean |G| of the evaluation episodes, averaged over runs; 1 is neither too high nor too low."
-    return lambda: panels.overestimations(telling, summary.inks), f"{told} {panels.seeds_told(telling, _of(summary, telling))}"
+    return lambda: panels.overestimations(telling, summary.inks), f"{told} {seeds_told(telling, _of(summary, telling), value_told)}"
 
 
 FIGURES: dict[str, tuple[str, Callable[[Summary], Made], str]] = {

@@ -73,7 +73,13 @@ class Panel(NamedTuple):
         return {one.label: one.agent if len({other.replay_ratio for other in self.groups}) == 1 else one.label for one in self.groups}
 
     def seeds(self, label: str) -> list[int]:
+        """With a score, of each task."""
         return [int(count) for count in np.isfinite(self.scores[label]).sum(axis=0)]
+
+    def counts(self) -> dict[str, list[tuple[int, int]]]:
+        """By group, of each task: seeds with a score, of how many runs."""
+        runs = {one.label: [sum(run.task == task for run in one.runs) for task in self.tasks] for one in self.groups}
+        return {label: list(zip(self.seeds(label), of, strict=True)) for label, of in runs.items()}
 
 
 class Summary(NamedTuple):
