@@ -445,3 +445,28 @@ def test_a_clock_tells_nothing_after_the_last_row_of_the_log(tmp_path: Path):
     assert panel.clocks["dac"]["seconds"][-2] == pytest.approx(900)
     assert np.isnan(panel.clocks["dac"]["seconds"][-1])
     assert shown(tmp_path).data["panels"][0]["groups"][0]["seconds"][-1] is None
+
+
+def test_the_area_begins_where_every_curve_does(tmp_path: Path):
+    for seed in range(2):
+        for name, points in (("dac", 10), ("sac", 8)):
+            path = write_run(tmp_path, name, seed=seed, points=points)
+            rows = [json.loads(line) for line in (path / "eval.jsonl").read_text().splitlines()]
+            write_rows(path / "eval.jsonl", [row for row in rows if row["step"]])
+    found = summary(tmp_path, at="area")
+    assert found.panels[0].start == 12_500
+    assert found.panels[0].counts() == {"dac": [(2, 2)], "sac": [(2, 2)]}
+    assert "mean score on the way from 12.5k to 100k steps" in caption(found.panels, found)
+    assert "no task in common" not in " ".join(headline(found))
+
+
+def test_steps_to_reach_and_area_are_read_off_every_evaluation(tmp_path: Path):
+    for seed in range(2):
+        write_run(tmp_path, "dac", seed=seed, final=0.6, points=120)
+        path = write_run(tmp_path, "sac", seed=seed, final=0.6, points=120)
+        rows = [json.loads(line) for line in (path / "eval.jsonl").read_text().splitlines()]
+        write_rows(path / "eval.jsonl", [{**row, "return": 244.0 if row["step"] > 833 else 0.0} for row in rows])
+    end, way = (summary(tmp_path, at=at).panels[0] for at in (None, "area"))
+    assert len(end.steps) == 51
+    assert end.reached[0].steps.estimate == 40_833  # the 49th of 120: 0.6 * 0.40833 is the first above 0.244
+    assert way.aggregates["sac"]["IQM"].estimate == pytest.approx(0.244 * (120 - 1.5) / 120, abs=1e-5)

@@ -35,7 +35,8 @@ def caption(panels: Sequence[Panel], summary: Summary) -> str:
     """What is shown, over what, and what is missing."""
     words = []
     for panel in panels:
-        what = "Mean score on the way to" if panel.area else "Scores at"
+        start = f"from {steps_told(panel.start)} " if panel.start else ""
+        what = f"Mean score on the way {start}to" if panel.area else "Scores at"
         words.append(f"{panel.title}: {what.lower()} {steps_told(panel.at)} steps over {count_told(len(panel.tasks), 'task')}")
     told = "; ".join(words)
     left = sorted({task for panel in panels for task in panel.left_out})

@@ -70,7 +70,12 @@ def grid(curves: Iterable[Curve], last: float = np.inf, most: int = GRID) -> np.
     found = [curve.steps for curve in curves if len(curve.steps)]
     steps = np.unique(np.concatenate(found)) if found else np.array([])
     steps = steps[steps <= last]
-    return steps if len(steps) <= most else steps[np.unique(np.linspace(0, len(steps) - 1, most).round().astype(int))]
+    return steps[evenly(len(steps), most)]
+
+
+def evenly(count: int, most: int) -> np.ndarray:
+    """Places of a row that are enough for a picture, the first and the last among them."""
+    return np.arange(count) if count <= most else np.unique(np.linspace(0, count - 1, most).round().astype(int))
 
 
 class Board:
@@ -89,6 +94,11 @@ class Board:
         curve = self.curve(run)
         whole = curve.steps[np.isfinite(curve.returns)]
         return float(whole[-1]) if len(whole) else -1.0
+
+    def first(self, run: RunRecord) -> float:
+        """The first step at which it has a score."""
+        curve = self.curve(run)
+        return float(curve.steps[np.isfinite(curve.returns)][0])
 
     def reached(self, one: Group, task: str) -> float:
         """The furthest that any seed has come."""
