@@ -8,8 +8,10 @@ import pytest
 from tests.analysis.written import PROTOCOL, SPEC, write_run, write_sweep
 
 from dualac.analysis.compare import compare, sparkline
+from dualac.analysis.findings import headline
+from dualac.analysis.frame import read
 from dualac.analysis.groups import settings
-from dualac.analysis.summary import Choices
+from dualac.analysis.summary import Choices, summarise
 from dualac.analysis.versions import with_defaults
 from dualac.cli import run
 from dualac.errors import DataError, UsageError
@@ -29,6 +31,26 @@ def test_many_seeds_tell_apart_what_is_far(tmp_path: Path):
     found = compare([tmp_path])
     assert found.sentences[0].startswith("On dmc/cheetah-run and dmc/walker-run: dac is above sac: +0.")
     assert [(row.label, row.seeds) for row in found.rows] == [("dac", 5), ("sac", 5)] * 2
+
+
+def test_the_report_and_the_comparison_pair_by_one_rule(tmp_path: Path):
+    """Seeds that rise and fall together: a difference that only pairs can tell."""
+    for seed, luck in enumerate((0.1, 0.3, 0.5, 0.7, 0.9)):
+        write_run(tmp_path, "dac", seed=seed, final=luck + 0.02 + 0.002 * seed)
+        write_run(tmp_path, "sac", seed=seed, final=luck)
+    assert "dac is above sac: +0.02" in compare([tmp_path]).sentences[0]
+    told = " ".join(headline(summarise(read([tmp_path]))))
+    assert "It is above sac by 0.024 [" in told
+    assert "with 5 seeds; a run of it" in told
+
+
+def test_few_seeds_without_spread_are_no_certainty(tmp_path: Path):
+    for seed in range(5):
+        write_run(tmp_path / "two" if seed < 2 else tmp_path, "dac", seed=seed, final=0.5)
+        write_run(tmp_path / "two" if seed < 2 else tmp_path, "sac", seed=seed, final=0.4)
+    assert "not separable with 2 seeds" in compare([tmp_path / "two"]).sentences[0]
+    assert "without any spread are no certainty" in compare([tmp_path / "two"]).sentences[0]
+    assert "dac is above sac" in compare([tmp_path]).sentences[0]
 
 
 def test_one_seed_has_no_spread(tmp_path: Path):

@@ -9,7 +9,7 @@ import numpy as np
 from dualac.analysis import statistics
 from dualac.analysis.frame import RunRecord, read
 from dualac.analysis.groups import Group, group, usual_rules
-from dualac.analysis.scores import Board, grid, held
+from dualac.analysis.scores import Board, grid, held, paired
 from dualac.analysis.statistics import Interval, iqm
 from dualac.analysis.summary import USUAL, At, Choices, generator
 from dualac.analysis.wording import count_told, difference_told, printable, range_told, several, steps_told
@@ -149,7 +149,8 @@ def _verdicts(sides: list[Side], board: Board, tasks: list[str], steps: dict[str
         for first, ours in enumerate(sides):
             for second, theirs in list(enumerate(sides))[first + 1 :]:
                 order = (first, second) if iqm(tables[first]) >= iqm(tables[second]) else (second, first)
-                told = statistics.difference(tables[order[0]], tables[order[1]], generator(ours.label, theirs.label, *some))
+                pairs = paired(ours.runs, theirs.runs, some)
+                told = statistics.difference(tables[order[0]], tables[order[1]], generator(ours.label, theirs.label, *some), paired=pairs)
                 counts = [int(count) for table in (tables[first], tables[second]) for count in np.isfinite(table).sum(axis=0)]
                 where = f"On {several(some, 3)}: " if len(sets) > 1 or len(some) > 1 else ""
                 found.append(printable(where + difference_told(sides[order[0]].label, sides[order[1]].label, told, range_told(counts))))

@@ -11,11 +11,11 @@ import numpy as np
 from dualac.analysis.completeness import cells
 from dualac.analysis.frame import RunRecord
 from dualac.analysis.groups import Group, short
-from dualac.analysis.summary import Panel, Summary
+from dualac.analysis.statistics import FEW_SEEDS
+from dualac.analysis.summary import Comparison, Panel, Summary
 from dualac.analysis.versions import ADDED
 from dualac.analysis.wording import count_told, difference_told, interval_told, number_told, range_told, several, steps_told
 
-FEW_SEEDS = 5  # below which the intervals of the bootstrap are known to be too narrow
 MOST_LISTED = 50
 SPELT_OUT = ("steps", "replay_ratio", "eval_every")  # of a command, whatever their defaults
 
@@ -68,15 +68,13 @@ def _about(panel: Panel) -> str:
     near = [one for one in panel.comparisons if not one.difference.separable]
     if above:
         chance = min(one.probability.estimate for one in above)
-        words.append(
-            f"It is above {several([names[one.theirs] for one in above])}; a run of it beats one of theirs with probability {chance:.2f} at least."
-        )
+        by = [f"{names[one.theirs]} by {interval_told(one.difference.interval)} with {_seeds(panel, one)} seeds" for one in above]
+        words.append(f"It is above {several(by)}; a run of it beats one of theirs with probability {chance:.2f} at least.")
     for one in near[:3]:
-        seeds = range_told([*panel.seeds(one.ours), *panel.seeds(one.theirs)])
         few = min([*panel.seeds(one.ours), *panel.seeds(one.theirs)]) < FEW_SEEDS  # whose interval may be a point, and mean nothing
         chance = number_told(one.probability.estimate) if few else interval_told(one.probability)
         chance = f" P({first} beats {names[one.theirs]}) is {chance}." if one.probability.defined else ""
-        words.append(difference_told(first, names[one.theirs], one.difference, seeds) + chance)
+        words.append(difference_told(first, names[one.theirs], one.difference, _seeds(panel, one)) + chance)
     if len(near) > 3:
         words.append(f"Nor is it separable from {several([names[one.theirs] for one in near[3:]])}.")
     if min(count for one in panel.groups for count in panel.seeds(one.label)) < FEW_SEEDS:
@@ -85,6 +83,10 @@ def _about(panel: Panel) -> str:
     if reached and not panel.area:
         words.append(f"It reaches the final score of {names[reached.other]}, {number_told(reached.target)}, in {reached.share:.0%} of the steps.")
     return " ".join(words)
+
+
+def _seeds(panel: Panel, one: Comparison) -> str:
+    return range_told([*panel.seeds(one.ours), *panel.seeds(one.theirs)])
 
 
 def _uncounted(panel: Panel) -> list[str]:

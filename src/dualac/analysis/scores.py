@@ -78,6 +78,11 @@ def evenly(count: int, most: int) -> np.ndarray:
     return np.arange(count) if count <= most else np.unique(np.linspace(0, count - 1, most).round().astype(int))
 
 
+def paired(ours: Sequence[RunRecord], theirs: Sequence[RunRecord], tasks: Iterable[str]) -> bool:
+    """Whether two algorithms have the same seeds on every task: then seeds are compared in pairs."""
+    return all([run.seed for run in ours if run.task == task] == [run.seed for run in theirs if run.task == task] for task in tasks)
+
+
 class Board:
     """The curve of every run, read once and asked often."""
 
@@ -112,6 +117,3 @@ class Board:
             for row, run in enumerate(runs[task]):
                 found[:, row, column] = held(self.curve(run), steps)
         return found
-
-    def seeds_of(self, one: Group, task: str) -> list[int]:
-        return [run.seed for run in one.runs if run.task == task]

@@ -11,7 +11,7 @@ import numpy as np
 from dualac.analysis import statistics
 from dualac.analysis.frame import Frame, RunRecord
 from dualac.analysis.groups import Group, Grouped, Rows, Unlike, group
-from dualac.analysis.scores import Board, Bounds, by_step, evenly, grid, held
+from dualac.analysis.scores import Board, Bounds, by_step, evenly, grid, held, paired
 from dualac.analysis.statistics import AGGREGATES, Band, Difference, Interval, iqm
 from dualac.analysis.style import Ink, inks
 
@@ -187,7 +187,7 @@ def _panel(groups: list[Group], board: Board, unscaled: set[str], at: At) -> Pan
     if not len(steps):
         return panel
     ways = {label: _Way(every, dense, whole[label], replicates[label]) for label in whole}
-    return panel._replace(comparisons=_comparisons(panel, board), reached=_reached(panel, ways))
+    return panel._replace(comparisons=_comparisons(panel), reached=_reached(panel, ways))
 
 
 def _common_tasks(groups: list[Group], reached: dict[str, dict[str, float]]) -> list[str]:
@@ -251,13 +251,12 @@ def clock_at(run: RunRecord, name: str, steps: np.ndarray) -> np.ndarray:
     return np.where(steps <= known[-1], np.interp(steps, known, read), np.nan)
 
 
-def _comparisons(panel: Panel, board: Board) -> list[Comparison]:
+def _comparisons(panel: Panel) -> list[Comparison]:
     best, *others = panel.ranked()
     found = []
     for other in others:
         ours, theirs = panel.scores[best.label], panel.scores[other.label]
-        paired = ours.shape == theirs.shape and all(board.seeds_of(best, task) == board.seeds_of(other, task) for task in panel.tasks)
-        told = statistics.difference(ours, theirs, generator(best.label, other.label), paired=paired)
+        told = statistics.difference(ours, theirs, generator(best.label, other.label), paired=paired(best.runs, other.runs, panel.tasks))
         found.append(Comparison(best.label, other.label, told, statistics.improvement_probability(ours, theirs, generator(best.label, other.label))))
     return found
 
