@@ -330,6 +330,7 @@ def test_figures_for_a_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ki
     write_run(tmp_path)
     assert run(["report", str(tmp_path), "--format", kind]) == 0
     assert (tmp_path / "figures" / f"curves.{kind}").read_bytes()[:4] in (b"%PDF", b"\x89PNG")
+    assert "Seeds of each task: 1. No run is missing." in (tmp_path / "figures" / "captions.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -470,3 +471,14 @@ def test_steps_to_reach_and_area_are_read_off_every_evaluation(tmp_path: Path):
     assert len(end.steps) == 51
     assert end.reached[0].steps.estimate == 40_833  # the 49th of 120: 0.6 * 0.40833 is the first above 0.244
     assert way.aggregates["sac"]["IQM"].estimate == pytest.approx(0.244 * (120 - 1.5) / 120, abs=1e-5)
+
+
+def test_every_chart_has_a_caption_with_its_seeds_and_what_is_missing(tmp_path: Path):
+    write_sweep(tmp_path, {"dac": 0.6, "sac": 0.4}, TASKS, 2)
+    write_plan(tmp_path, ["dac"], TASKS, 3)
+    text = page(summary(tmp_path), "a report", tmp_path, "dualac report")
+    charts = re.findall(r'<figure data-chart="(.*?)".*?</figure>', text, re.DOTALL)
+    captions = re.findall(r'<figure data-chart="(?:bars|efficiency|profile|inside|overestimation)".*?<figcaption>(.*?)</figcaption>', text, re.DOTALL)
+    assert set(charts) == {"bars", "efficiency", "profile", "task", "inside", "overestimation"}
+    assert len(captions) == len(charts) - charts.count("task")
+    assert all("Seeds of each task: 2" in one and "Not complete: 2 missing of" in one for one in captions)

@@ -46,7 +46,7 @@ def write_markdown(summary: Summary, title: str, out: Path, command: str) -> Pat
 
 
 def write_figures(pictures: Sequence[Picture], folder: Path, kind: str) -> dict[str, Path]:
-    """Each as a file of this kind, with a caption beside it where it is not part of a report."""
+    """Each as a file of this kind."""
     written = {}
     folder.mkdir(parents=True, exist_ok=True)
     for picture in pictures:
@@ -54,6 +54,12 @@ def write_figures(pictures: Sequence[Picture], folder: Path, kind: str) -> dict[
             written[picture.name] = folder / f"{picture.name}.{kind}"
             picture.draw().savefig(written[picture.name], dpi=200, metadata=FORMATS[kind])
     return written
+
+
+def write_captions(pictures: Sequence[Picture], folder: Path) -> None:
+    """What figures show, beside them, where no report says it."""
+    blocks = [f"## {picture.name}\n\n{escape_markdown(picture.title)}. {escape_markdown(picture.caption)}\n" for picture in pictures]
+    (folder / "captions.md").write_text("\n".join(blocks), encoding="utf-8", errors="replace")
 
 
 def _about(summary: Summary, command: str) -> str:

@@ -15,12 +15,12 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from dualac.analysis import charts
-from dualac.analysis.completeness import cells, seeds_told
+from dualac.analysis.completeness import cells, counts_told, missing_told, seeds_told
 from dualac.analysis.exports import aggregate_rows, as_csv, as_json, latex, plain, task_rows
 from dualac.analysis.findings import MOST_LISTED, commands, headline, problems
 from dualac.analysis.groups import told_rules
 from dualac.analysis.panels import caption
-from dualac.analysis.paper import BASE, REFERENCE, gallery
+from dualac.analysis.paper import BASE, REFERENCE, dual_told, gallery, planned_of, value_told
 from dualac.analysis.statistics import AGGREGATES
 from dualac.analysis.summary import THRESHOLDS, Panel, Summary
 from dualac.analysis.tables import costs, design, sensitivity
@@ -89,7 +89,7 @@ def _task_panels(summary: Summary) -> list[tuple[str, int]]:
 
 def _dual(summary: Summary) -> list[Any]:
     """The dual actor-critics, the paper's own first."""
-    found = [one for one in summary.groups if any("train/kl" in run.training for run in one.runs)]
+    found = [one for one in summary.groups if any(map(dual_told, one.runs))]
     return sorted(found, key=lambda one: (one.agent != BASE, one.label))
 
 
@@ -133,6 +133,7 @@ def _shown(summary: Summary, home: Path) -> dict[str, Any]:
         for one in _shares(summary)
     ]
     overestimated = [title for title, _ in charts.overestimation_data(summary.groups)]
+    dual, valued = _dual(summary), [one for one in summary.groups if any(map(value_told, one.runs))]
     told = {
         "facts": _facts(summary),
         "headline": headline(summary),
@@ -140,9 +141,11 @@ def _shown(summary: Summary, home: Path) -> dict[str, Any]:
         "panels": [_panel(panel, place, summary) for place, panel in enumerate(_scored(summary))],
         "tasks": [_task(summary, task, ratio) for task, ratio in _task_panels(summary)],
         "task_table": _task_table(summary),
-        "inside": [one.label for one in _dual(summary)],
-        "metrics": [{"title": title} for _, title, _, _ in charts.logged(_dual(summary))],
+        "inside": [one.label for one in dual],
+        "inside_seeds": seeds_told(dual, planned_of(summary, dual), dual_told),
+        "metrics": [{"title": title} for _, title, _, _ in charts.logged(dual)],
         "overestimation": overestimated,
+        "overestimation_seeds": seeds_told(valued, planned_of(summary, valued), value_told),
         "shares": shares,
         "costs": _cost_table(summary),
         "grid": _grid(summary, home),
@@ -203,6 +206,7 @@ def _panel(panel: Panel, place: int, summary: Summary) -> dict[str, Any]:
         "index": place,
         "caption": caption([panel], summary),
         "suites": list(panel.suites),
+        "seeds": f"Seeds of each task: {counts_told(panel.counts())}. {missing_told(summary.groups, summary.frame.missing)}",
         "table": Table(["algorithm", "seeds", *AGGREGATES], rows),
         "comparisons": Table(["algorithm", f"{best} minus it", f"P({best} beats it)", "more seeds", "paired"], compared) if compared else None,
         "reached": Table(["algorithm", "score", "steps [95 %]", "share of all steps"], reached) if reached else None,

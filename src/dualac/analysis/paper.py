@@ -53,7 +53,7 @@ def gallery(summary: Summary) -> Gallery:
 Made = tuple[Callable[[], Figure], str] | None
 
 
-def _of(summary: Summary, groups: Sequence[Group]) -> list[Planned]:
+def planned_of(summary: Summary, groups: Sequence[Group]) -> list[Planned]:
     """What of the plan is missing of some groups."""
     names = {one.name for one in groups}
     return [one for one in summary.frame.missing if one.name in names]
@@ -83,7 +83,7 @@ def _curves(summary: Summary) -> Made:
 
 def _adjustments(summary: Summary) -> Made:
     dual = [one for one in summary.groups if any(map(dual_told, one.runs))]
-    return (lambda: panels.adjustments(dual), f"A line a task, the mean over its seeds. {seeds_told(dual, _of(summary, dual), dual_told)}") if dual else None
+    return (lambda: panels.adjustments(dual), f"A line a task, the mean over its seeds. {seeds_told(dual, planned_of(summary, dual), dual_told)}") if dual else None
 
 
 def _hard(summary: Summary) -> Made:
@@ -125,7 +125,7 @@ def _overestimation(summary: Summary) -> Made:
     if not telling:
         return None
     told = "Mean |Q| over mean |G| of the evaluation episodes, averaged over runs; 1 is neither too high nor too low."
-    return lambda: panels.overestimations(telling, summary.inks), f"{told} {seeds_told(telling, _of(summary, telling), value_told)}"
+    return lambda: panels.overestimations(telling, summary.inks), f"{told} {seeds_told(telling, planned_of(summary, telling), value_told)}"
 
 
 FIGURES: dict[str, tuple[str, Callable[[Summary], Made], str]] = {
