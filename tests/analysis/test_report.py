@@ -399,7 +399,7 @@ def test_a_sweep_is_watched_until_nothing_of_its_plan_is_missing(tmp_path: Path,
 
 def test_the_paper_has_its_figures_where_the_runs_are_there(tmp_path: Path):
     """Every figure that data can make, from a sweep that has everything small."""
-    names = ("dac", "sac", "dac-ln", "redq", "dac-epistemic", "dac-aleatoric", "dac-both", "dac:no-kl", "dac:only-optimist")
+    names = ("dac", "dac-dog", "sac", "dac-ln", "redq", "dac-epistemic", "dac-aleatoric", "dac-both", "dac:no-kl", "dac:only-optimist")
     write_sweep(tmp_path, {name: 0.3 + 0.05 * place for place, name in enumerate(names)}, ["dmc/humanoid-run", "metaworld/hammer"], 2)
     for value in (0.1, 0.5):
         for task in ("dmc/humanoid-run", "metaworld/hammer"):
@@ -478,7 +478,39 @@ def test_every_chart_has_a_caption_with_its_seeds_and_what_is_missing(tmp_path: 
     write_plan(tmp_path, ["dac"], TASKS, 3)
     text = page(summary(tmp_path), "a report", tmp_path, "dualac report")
     charts = re.findall(r'<figure data-chart="(.*?)".*?</figure>', text, re.DOTALL)
-    captions = re.findall(r'<figure data-chart="(?:bars|efficiency|profile|inside|overestimation)".*?<figcaption>(.*?)</figcaption>', text, re.DOTALL)
+    captions = re.findall(r'<figure data-chart=".*?".*?<figcaption>(.*?)</figcaption>', text, re.DOTALL)
     assert set(charts) == {"bars", "efficiency", "profile", "task", "inside", "overestimation"}
-    assert len(captions) == len(charts) - charts.count("task")
-    assert all("Seeds of each task: 2" in one and "Not complete: 2 missing of" in one for one in captions)
+    assert len(captions) == len(charts)
+    assert all("Seeds of each task: 2" in one and re.search("Not complete: [12] missing of", one) for one in captions)
+
+
+def test_the_hardest_tasks_have_a_panel_each_with_their_agents_at_any_replay_ratio(tmp_path: Path):
+    for name, ratio in (("dac-dog", 2), ("dac-dog", 16), ("sr-sac", 32), ("sac", 2)):
+        for task in ("dmc/dog-run", "dmc/humanoid-run", "dmc/cheetah-run"):
+            write_run(tmp_path, name, task, changes={"replay_ratio": ratio})
+    picture = next(one for one in gallery(summary(tmp_path)).pictures if one.name == "hard-tasks")
+    figure = picture.draw()
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["dmc/dog-run", "dmc/humanoid-run"]
+    labels = ["dac-dog, RR 2", "dac-dog, RR 16", "sr-sac, RR 32"]
+    assert figure.axes[0].get_legend_handles_labels()[1] == labels
+    assert len({line.get_linestyle() for line in figure.axes[0].get_legend_handles_labels()[0][:2]}) == 2
+    data = shown(tmp_path).data["tasks"][-2:]
+    assert [[one["name"] for one in task["groups"]] for task in data] == [labels] * 2
+
+
+def test_adjustments_are_those_of_dac_at_each_replay_ratio(tmp_path: Path):
+    write_run(tmp_path, "dac:no-kl")
+    assert "adjustments: needs runs of dac" in gallery(summary(tmp_path)).missing
+    for ratio in (2, 16):
+        write_run(tmp_path, "dac", changes={"replay_ratio": ratio})
+    figure = next(one for one in gallery(summary(tmp_path)).pictures if one.name == "adjustments").draw()
+    assert [axes.get_title(loc="left") for axes in figure.axes[::4]] == ["dac, RR 2: Q spread / Q mean", "dac, RR 16: Q spread / Q mean"]
+    assert all(len(axes.lines) == 1 for axes in figure.axes)
+
+
+def test_variants_are_in_the_page_where_their_runs_are(tmp_path: Path):
+    write_sweep(tmp_path, dict.fromkeys(("dac", "dac-ln", "redq", "sac"), 0.5), ["dmc/cheetah-run"], 2)
+    seen = shown(tmp_path)
+    assert "Layer norm, replay ratio 2" in seen.text
+    assert "Distributional critics, replay" not in seen.text
+    assert [[one["name"] for one in panel["groups"]] for panel in seen.data["panels"]] == [["dac", "dac-ln", "redq", "sac"], ["dac", "dac-ln", "redq"]]

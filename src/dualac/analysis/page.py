@@ -5,6 +5,7 @@ import hashlib
 import math
 import os
 from collections import Counter
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
@@ -20,7 +21,9 @@ from dualac.analysis.exports import aggregate_rows, as_csv, as_json, latex, plai
 from dualac.analysis.findings import MOST_LISTED, commands, headline, problems
 from dualac.analysis.groups import told_rules
 from dualac.analysis.panels import caption
-from dualac.analysis.paper import BASE, REFERENCE, dual_told, gallery, planned_of, value_told
+from dualac.analysis.paper import (
+    BASE, DISTRIBUTIONAL, LAYER_NORM, REFERENCE, among, dual_told, gallery, hard, hard_told, planned_of, value_told,
+)  # fmt: skip
 from dualac.analysis.statistics import AGGREGATES
 from dualac.analysis.summary import THRESHOLDS, Panel, Summary
 from dualac.analysis.tables import costs, design, sensitivity
@@ -32,6 +35,14 @@ class Text(NamedTuple):
 
     text: str
     value: float | None = None
+
+
+class Variant(NamedTuple):
+    """A comparison of a few agents among themselves."""
+
+    title: str
+    summary: Summary
+    panel: Panel
 
 
 class Table(NamedTuple):
@@ -52,7 +63,8 @@ def page(summary: Summary, title: str, home: Path, command: str, refresh: int | 
     folder = files("dualac.analysis") / "html"
     style, script = ((folder / name).read_text() for name in ("report.css", "report.js"))
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    shown = _shown(summary, home)
+    variants = _variants(summary)
+    shown = _shown(summary, variants, home)
     return environment.from_string((folder / "report.html").read_text()).render(
         title=title,
         command=command,
@@ -61,7 +73,7 @@ def page(summary: Summary, title: str, home: Path, command: str, refresh: int | 
         script=Markup(script),
         style_hash=Markup(_digest(style)),
         script_hash=Markup(_digest(script)),
-        data=Markup(as_json(_data(summary, shown["problems_all"]))),
+        data=Markup(as_json(_data(summary, variants, shown["problems_all"]))),
         version=_version(),
         **shown,
     )
@@ -93,7 +105,7 @@ def _dual(summary: Summary) -> list[Any]:
     return sorted(found, key=lambda one: (one.agent != BASE, one.label))
 
 
-def _data(summary: Summary, found: list[Any]) -> dict[str, Any]:
+def _data(summary: Summary, variants: Sequence[Variant], found: list[Any]) -> dict[str, Any]:
     """All that the script reads."""
     aggregates, finals = aggregate_rows(summary), task_rows(summary)
     everything = {"aggregates": aggregates, "tasks": finals, "problems": [one._asdict() for one in found]}
@@ -106,8 +118,8 @@ def _data(summary: Summary, found: list[Any]) -> dict[str, Any]:
     return {
         "inks": {agent: list(ink) for agent, ink in summary.inks.items()},
         "thresholds": charts.rounded(THRESHOLDS),
-        "panels": [charts.panel_data(panel) for panel in _scored(summary)],
-        "tasks": [charts.task_data(summary, task, ratio) for task, ratio in _task_panels(summary)],
+        "panels": [charts.panel_data(panel) for panel in [*_scored(summary), *(panel for _, _, panel in variants)]],
+        "tasks": [*(charts.task_data(summary, task, ratio) for task, ratio in _task_panels(summary)), *charts.together_data(summary, hard(summary))],
         "metrics": [{"name": name, "title": title, "log": log} for name, title, _, log in charts.logged(_dual(summary))],
         "inside": charts.inside_data(_dual(summary)),
         "overestimation": [data for _, data in charts.overestimation_data(summary.groups)],
@@ -116,12 +128,31 @@ def _data(summary: Summary, found: list[Any]) -> dict[str, Any]:
     }
 
 
+def _variants(summary: Summary) -> list[Variant]:
+    """The paper's comparisons of a few agents among themselves, where all of them are there."""
+    found = [(title, among(summary, names)) for title, names in (("Layer norm", LAYER_NORM), ("Distributional critics", DISTRIBUTIONAL))]
+    return [Variant(title, some, panel) for title, some in found if some for panel in _scored(some)]
+
+
+def _special(summary: Summary, variants: Sequence[Variant]) -> list[dict[str, Any]]:
+    """Charts beyond every algorithm and every task, with their places in what the script reads."""
+    panels, tasks = len(_scored(summary)), len(_task_panels(summary))
+    compared = [
+        {"chart": "efficiency", "index": panels + place, "title": f"{title}, {panel.title}", "caption": caption([panel], some)}
+        for place, (title, some, panel) in enumerate(variants)
+    ]
+    groups = hard(summary)
+    names = sorted({run.task for one in groups for run in one.runs})
+    told = f"The hardest tasks: {several([one.label for one in groups], 12)}. {hard_told(summary, groups)}"
+    return compared + [{"chart": "task", "index": tasks + place, "title": name, "caption": told} for place, name in enumerate(names)]
+
+
 def _shares(summary: Summary) -> list[dict[str, Any]]:
     ablated, varied = design(summary, BASE), sensitivity(summary, REFERENCE)
     return plain([*charts.share_data(ablated, f"IQM relative to {BASE}"), *charts.share_data(varied, f"percent over {REFERENCE}")])
 
 
-def _shown(summary: Summary, home: Path) -> dict[str, Any]:
+def _shown(summary: Summary, variants: Sequence[Variant], home: Path) -> dict[str, Any]:
     """All that the template reads, as text."""
     found = problems(summary)
     shares = [
@@ -141,6 +172,7 @@ def _shown(summary: Summary, home: Path) -> dict[str, Any]:
         "panels": [_panel(panel, place, summary) for place, panel in enumerate(_scored(summary))],
         "tasks": [_task(summary, task, ratio) for task, ratio in _task_panels(summary)],
         "task_table": _task_table(summary),
+        "special": _special(summary, variants),
         "inside": [one.label for one in dual],
         "inside_seeds": seeds_told(dual, planned_of(summary, dual), dual_told),
         "metrics": [{"title": title} for _, title, _, _ in charts.logged(dual)],
@@ -158,7 +190,7 @@ def _shown(summary: Summary, home: Path) -> dict[str, Any]:
         "downloads": [("aggregates", "aggregates.csv"), ("tasks", "tasks.csv"), ("json", "report.json"), ("latex", "scores.tex")],
         "read": count_told(len(summary.frame.runs), "run"),
     }
-    names = (("scores", "panels"), ("efficiency", "panels"), ("robustness", "panels"), ("tasks", "tasks"), ("inside", "inside"),
+    names = (("scores", "panels"), ("efficiency", "panels"), ("robustness", "panels"), ("variants", "special"), ("tasks", "tasks"), ("inside", "inside"),
              ("overestimation", "overestimation"), ("ablations", "shares"), ("cost", "costs"), ("completeness", "grid"))  # fmt: skip
     sections = [(name, name.capitalize()) for name, key in names if told[key]]
     return {**told, "sections": [*sections, ("problems", f"Problems ({len(found)})"), ("reproduce", "Reproduce")]}
@@ -220,10 +252,11 @@ def _more(seeds: float) -> str:
 def _task(summary: Summary, task: str, ratio: int) -> dict[str, Any]:
     groups = [one for one in summary.groups if one.replay_ratio == ratio and task in one.tasks]
     several_ratios = len({one.replay_ratio for one in summary.groups}) > 1
-    counts = [f"{one.agent} {sum(run.task == task for run in one.runs)}" for one in groups]
+    here = [one._replace(runs=[run for run in one.runs if run.task == task]) for one in groups]
+    missing = [one for one in summary.frame.missing if (one.task, one.replay_ratio) == (task, ratio)]
     scale = summary.board.scaled[task]
     unit = scale.told if scale else "return; no bounds are known"
-    return {"title": f"{task}, RR {ratio}" if several_ratios else task, "caption": f"{unit}. Seeds: {several(counts, 12)}."}
+    return {"title": f"{task}, RR {ratio}" if several_ratios else task, "caption": f"{unit}. {seeds_told(here, missing)}"}
 
 
 def _task_table(summary: Summary) -> Table:

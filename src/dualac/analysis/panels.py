@@ -15,7 +15,7 @@ from dualac.analysis.completeness import counts_told, missing_told
 from dualac.analysis.groups import Group
 from dualac.analysis.runs import Curve
 from dualac.analysis.scores import grid, held
-from dualac.analysis.style import STYLE, Ink, inks
+from dualac.analysis.style import DASHES, STYLE, Ink, inks
 from dualac.analysis.summary import Panel, Summary, overestimation
 from dualac.analysis.tables import Share
 from dualac.analysis.wording import count_told, several, steps_told
@@ -121,19 +121,40 @@ def tasks(summary: Summary) -> Figure:
         return figure
 
 
-def adjustments(groups: Sequence[Group]) -> Figure:
+def together(groups: Sequence[Group], summary: Summary) -> Figure:
+    """A panel a task: every agent on it, whatever its replay ratio."""
+    names = sorted({run.task for one in groups for run in one.runs})
     with mpl.rc_context(STYLE):
-        figure, grid_of = _figure(4, 2, (4.6, 2.8))
+        figure, grid_of = _figure(len(names), COLUMNS, (3.0, 2.3))
+        for axes, task in zip(grid_of, names, strict=False):
+            for one, dash in zip(groups, ratio_dashes(groups), strict=True):
+                curves = [summary.board.curve(run) for run in one.runs if run.task == task]
+                _seeds(axes, curves, Ink(summary.inks[one.agent].colour, dash), one.label)
+            _finish(axes, task, "score" if summary.board.scaled[task] else "return", legend=False)
+        _legend(figure, grid_of)
+        return figure
+
+
+def ratio_dashes(groups: Sequence[Group]) -> list[str]:
+    """An agent keeps its colour; its replay ratios are told apart by dashes."""
+    ratios = {name: sorted({one.replay_ratio for one in groups if one.name == name}) for name in {one.name for one in groups}}
+    return [DASHES[ratios[one.name].index(one.replay_ratio) % len(DASHES)] for one in groups]
+
+
+def adjustments(groups: Sequence[Group]) -> Figure:
+    """Four panels an agent: a line a task."""
+    with mpl.rc_context(STYLE):
+        figure, grid_of = _figure(4 * len(groups), 2 if len(groups) == 1 else 4, (4.6, 2.8))
         names = sorted({run.task for one in groups for run in one.runs})
-        for axes, (title, columns) in zip(grid_of, ADJUSTED.items(), strict=True):
-            for one in groups:
-                for task in sorted(one.tasks):
-                    line = adjusted([run.training for run in one.runs if run.task == task], columns)
-                    ink = inks(names)[task]
-                    axes.plot(line.steps, line.returns, color=ink.colour, linestyle=ink.linestyle, linewidth=1.1, label=task)
+        cells = [(one, title, columns) for one in groups for title, columns in ADJUSTED.items()]
+        for axes, (one, title, columns) in zip(grid_of, cells, strict=True):
+            for task in sorted(one.tasks):
+                line = adjusted([run.training for run in one.runs if run.task == task], columns)
+                ink = inks(names)[task]
+                axes.plot(line.steps, line.returns, color=ink.colour, linestyle=ink.linestyle, linewidth=1.1, label=task)
             if title in LOGARITHMIC and axes.lines:
                 axes.set_yscale("log")
-            _finish(axes, title, "", legend=False)
+            _finish(axes, title if len(groups) == 1 else f"{one.label}: {title}", "", legend=False)
         _legend(figure, grid_of)
         return figure
 
