@@ -73,7 +73,16 @@ def test_damaged_lines_are_counted_named_and_passed_over(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "line", [b"\xff\xfe", b"[" * 100_000, b'{"step": 1e400, "return": 1}', b'{"step": -5, "return": 1}', b'{"step": "<script>"} x', b'{"step": true}', b'{"step": "oops"}']
+    "line",
+    [
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"step": 1e400, "return": 1}',
+        b'{"step": -5, "return": 1}',
+        b'{"step": "<script>"} x',
+        b'{"step": true}',
+        b'{"step": "oops"}',
+    ],
 )
 def test_no_line_can_break_the_reading_of_the_others(tmp_path: Path, line: bytes):
     path = write_run(tmp_path)

@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import re
+import shlex
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -250,9 +251,7 @@ def test_hostile_names_are_drawn_as_they_are_written(tmp_path: Path):
         ("FAILED", ["step"], 10**400, ""),
     ],
 )
-def test_no_value_of_a_file_makes_a_report_fail(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, where: list[str], value: Any, told: str
-):
+def test_no_value_of_a_file_makes_a_report_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, where: list[str], value: Any, told: str):
     monkeypatch.setattr(paper, "FIGURES", {"curves": FIGURES["curves"]})
     write_run(tmp_path / "runs", "sac")
     path = write_run(tmp_path / "runs") / file
@@ -432,6 +431,29 @@ def test_the_commands_make_the_runs_again(tmp_path: Path):
     assert any(line.endswith("--explorer.target-kl 0.1 --resets 20000,40000") for line in lines)
 
 
+def test_the_commands_spell_a_part_that_is_another_and_each_schedule(tmp_path: Path):
+    """What they say is what the command line makes of it."""
+    from dualac import spelling
+    from dualac.agents.algorithms import ALGORITHMS
+    from dualac.cli.analysis import known_rows
+    from dualac.training.run import Run
+
+    kinds = {"explorer": "dac:no-kl", "critic": "dac-epistemic"}
+    for part, other in kinds.items():
+        changed = spelling.replaced(ALGORITHMS["dac"], {part: getattr(ALGORITHMS[other], part)})
+        path = write_run(tmp_path / part)
+        (path / "run.json").write_text(json.dumps(spelling.to_json(Run("dac", changed, "dmc/cheetah-run", steps=100_000))))
+        (line,) = commands(summary(tmp_path / part, rows=known_rows()))
+        words = shlex.split(line)
+        options = dict(zip(words[4::2], words[5::2], strict=True))
+        hints = {f"--{option.path.replace('_', '-')}": option for option in spelling.options(ALGORITHMS["dac"])}
+        given = {hints[name].path: spelling.parse(hints[name].hint, text) for name, text in options.items() if name in hints}
+        assert spelling.replaced(ALGORITHMS["dac"], given) == changed
+    write_run(tmp_path / "both", seed=0)
+    write_run(tmp_path / "both", seed=1, changes={"eval_every": 5_000})
+    assert [line.split("--eval-every ")[1] for line in commands(summary(tmp_path / "both"))] == ["10k", "5k"]
+
+
 def test_the_area_under_the_curve_is_another_score(tmp_path: Path):
     write_sweep(tmp_path, {"dac": 0.6, "sac": 0.4}, ["dmc/cheetah-run"], 2)
     end, way = (summary(tmp_path, at=at).panels[0] for at in (None, "area"))
@@ -513,4 +535,7 @@ def test_variants_are_in_the_page_where_their_runs_are(tmp_path: Path):
     seen = shown(tmp_path)
     assert "Layer norm, replay ratio 2" in seen.text
     assert "Distributional critics, replay" not in seen.text
-    assert [[one["name"] for one in panel["groups"]] for panel in seen.data["panels"]] == [["dac", "dac-ln", "redq", "sac"], ["dac", "dac-ln", "redq"]]
+    assert [[one["name"] for one in panel["groups"]] for panel in seen.data["panels"]] == [
+        ["dac", "dac-ln", "redq", "sac"],
+        ["dac", "dac-ln", "redq"],
+    ]

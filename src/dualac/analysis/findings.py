@@ -1,5 +1,6 @@
 """What a report says in words: the headline, what is wrong, and the commands that would make the runs again."""
 
+import json
 import math
 import shlex
 from collections import Counter, defaultdict
@@ -183,12 +184,15 @@ def _about_machines(runs: Sequence[RunRecord]) -> list[Problem]:
 
 
 def commands(summary: Summary) -> list[str]:
-    """What would make these runs again, a line an algorithm and task."""
+    """What would make these runs again, a line an algorithm and task, and one more where seeds are unlike in length or in how often they are judged."""
     lines = []
     for one in summary.groups:
         for task in sorted(one.tasks):
-            runs = [run for run in one.runs if run.task == task]
-            lines.append(_command(one, runs))
+            alike: dict[tuple[int, str], list[RunRecord]] = defaultdict(list)
+            for run in one.runs:
+                if run.task == task:
+                    alike[run.steps, str(run.spec.get("eval_every"))].append(run)
+            lines += [_command(one, runs) for runs in alike.values()]
     return lines
 
 
@@ -197,18 +201,34 @@ def _command(one: Group, runs: Sequence[RunRecord]) -> str:
     words = ["dualac", "train", one.name, first.task, "--seeds", ",".join(str(run.seed) for run in runs)]
     if len(runs) == 1:
         words[-2:] = ["--seed", str(first.seed)]
-    options: dict[str, Any] = {name: first.spec.get(name) for name in SPELT_OUT}
-    options["steps"] = max(run.steps for run in runs)
+    options: dict[str, Any] = {name: first.spec[name] for name in SPELT_OUT if name in first.spec}
     usual = {"time_limit": 0, **ADDED["Protocol"]}
     options |= {f"protocol.{name}": value for name, value in first.spec["protocol"].items() if name in usual and value != usual[name]}
-    options |= {path.removeprefix("algorithm."): value for path, value in one.overrides.items() if not path.endswith(".part")}
+    options |= {path.removeprefix("algorithm."): value for path, value in _overridden(one).items()}
     for name, value in options.items():
-        if value is not None:
-            words += [f"--{name.replace('_', '-')}", _spelt(value)]
+        words += [f"--{name.replace('_', '-')}", _spelt(value)]
     return shlex.join(words)
 
 
+def _overridden(one: Group) -> dict[str, Any]:
+    """What is to be set, by path. Where a whole part is another, the part as one would write it, and not its values one by one."""
+    parts = [path.removesuffix(".part") for path in one.overrides if path.endswith(".part") and path in one.settings]
+    found = {}
+    for part in parts:
+        values = {path.rpartition(".")[2]: value for path, value in one.settings.items() if path.rpartition(".")[0] == part}
+        found[part] = f"{values.pop('part')}({', '.join(f'{name}={_literal(value)}' for name, value in values.items() if name != 'source')})"
+    single = [path for path in one.overrides if path in one.settings and not path.endswith(".part") and path.rpartition(".")[0] not in parts]
+    return found | {path: one.overrides[path] for path in single}
+
+
+def _literal(value: Any) -> str:
+    """As Python has it, in quotes that a shell leaves alone."""
+    return json.dumps(value) if isinstance(value, str) else repr(value)
+
+
 def _spelt(value: Any) -> str:
+    if value is None:
+        return "none"
     if isinstance(value, list):
         return ",".join(map(str, value))
     if isinstance(value, int) and not isinstance(value, bool) and value and value % 1_000 == 0:

@@ -70,9 +70,7 @@ class Grouped(NamedTuple):
     """groups under other rules than the usual"""
 
 
-def group(
-    runs: Iterable[RunRecord], unlike: Unlike = "refuse", rows: Rows | None = None, usual: Mapping[str, Rules] | None = None
-) -> Grouped:
+def group(runs: Iterable[RunRecord], unlike: Unlike = "refuse", rows: Rows | None = None, usual: Mapping[str, Rules] | None = None) -> Grouped:
     """Runs by agent and replay ratio, each cell of task and seed once. With `rows`, an agent that is not what its name says is called by how.
     `usual` are the rules of each suite, where more runs than these decide.
     """
