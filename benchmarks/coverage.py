@@ -15,20 +15,29 @@ SETUPS = ((2, 1), (3, 1), (5, 1), (10, 1), (2, 10), (3, 10), (5, 10), (10, 10), 
 def main() -> None:
     worlds = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
     statistics.REPLICATIONS = 1_000
-    print("| seeds | tasks | 95 % interval of the IQM covers | equal algorithms called apart | the same by percentiles |\n|---|---|---|---|---|")
+    print(
+        "| seeds | tasks | 95 % interval of the IQM covers | equal algorithms called apart | the same in pairs | of successes | the same by percentiles |"
+    )
+    print("|---|---|---|---|---|---|---|")
     for seeds, tasks in SETUPS:
         simulate = np.random.default_rng([seeds, tasks])
         shapes = np.linspace(1.5, 6, tasks) if tasks > 1 else np.array([3.0])
         truth = float(statistics.iqm(simulate.beta(shapes, 3.0, (200_000, tasks))))
-        covered, apart, naive = 0, 0, 0
+        again = np.random.default_rng([seeds, tasks, 1])
+        rates = np.linspace(0.05, 0.95, tasks) if tasks > 1 else np.array([0.9])  # of episodes that succeed, ten of which are a score
+        covered, apart, pairs, successes, naive = 0, 0, 0, 0, 0
         for _ in range(worlds):
             ours, theirs = (simulate.beta(shapes, 3.0, (seeds, tasks)) for _ in range(2))
             found = statistics.interval(ours, statistics.iqm, simulate, 1_000)
             other = statistics.interval(theirs, statistics.iqm, simulate, 1_000)
             covered += found.low <= truth <= found.high
             apart += statistics.difference(ours, theirs, simulate).separable
+            pairs += statistics.difference(ours, theirs, again, paired=True).separable
+            ours, theirs = (again.binomial(10, rates, (seeds, tasks)) / 10 for _ in range(2))
+            successes += statistics.difference(ours, theirs, again).separable
             naive += found.low > other.high or other.low > found.high
-        print(f"| {seeds} | {tasks} | {covered / worlds:.1%} | {apart / worlds:.1%} | {naive / worlds:.1%} |")
+        shares = " | ".join(f"{count / worlds:.1%}" for count in (covered, apart, pairs, successes, naive))
+        print(f"| {seeds} | {tasks} | {shares} |", flush=True)
 
 
 if __name__ == "__main__":

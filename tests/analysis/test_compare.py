@@ -5,11 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.analysis.written import SPEC, write_run, write_sweep
+from tests.analysis.written import PROTOCOL, SPEC, write_run, write_sweep
 
 from dualac.analysis.compare import compare, sparkline
+from dualac.analysis.findings import headline
+from dualac.analysis.frame import read
 from dualac.analysis.groups import settings
-from dualac.analysis.summary import Choices
+from dualac.analysis.summary import Choices, summarise
 from dualac.analysis.versions import with_defaults
 from dualac.cli import run
 from dualac.errors import DataError, UsageError
@@ -29,6 +31,26 @@ def test_many_seeds_tell_apart_what_is_far(tmp_path: Path):
     found = compare([tmp_path])
     assert found.sentences[0].startswith("On dmc/cheetah-run and dmc/walker-run: dac is above sac: +0.")
     assert [(row.label, row.seeds) for row in found.rows] == [("dac", 5), ("sac", 5)] * 2
+
+
+def test_the_report_and_the_comparison_pair_by_one_rule(tmp_path: Path):
+    """Seeds that rise and fall together: a difference that only pairs can tell."""
+    for seed, luck in enumerate((0.1, 0.3, 0.5, 0.7, 0.9)):
+        write_run(tmp_path, "dac", seed=seed, final=luck + 0.02 + 0.002 * seed)
+        write_run(tmp_path, "sac", seed=seed, final=luck)
+    assert "dac is above sac: +0.02" in compare([tmp_path]).sentences[0]
+    told = " ".join(headline(summarise(read([tmp_path]))))
+    assert "It is above sac by 0.024 [" in told
+    assert "with 5 seeds; a run of it" in told
+
+
+def test_few_seeds_without_spread_are_no_certainty(tmp_path: Path):
+    for seed in range(5):
+        write_run(tmp_path / "two" if seed < 2 else tmp_path, "dac", seed=seed, final=0.5)
+        write_run(tmp_path / "two" if seed < 2 else tmp_path, "sac", seed=seed, final=0.4)
+    assert "not separable with 2 seeds" in compare([tmp_path / "two"]).sentences[0]
+    assert "without any spread are no certainty" in compare([tmp_path / "two"]).sentences[0]
+    assert "dac is above sac" in compare([tmp_path]).sentences[0]
 
 
 def test_one_seed_has_no_spread(tmp_path: Path):
@@ -51,6 +73,20 @@ def test_runs_are_compared_where_all_have_been(tmp_path: Path):
     assert compare([tmp_path], Choices(at=20_000)).at == {"dmc/cheetah-run": 20_000}
     with pytest.raises(UsageError, match="not all have come further than 40000"):
         compare([tmp_path], Choices(at=50_000))
+
+
+def test_places_under_other_rules_are_not_compared(tmp_path: Path):
+    for seed in range(2):
+        write_run(tmp_path / "a", "dac", "metaworld/hammer", seed)
+        write_run(tmp_path / "b", "sac", "metaworld/hammer", seed, changes={"protocol": PROTOCOL | {"metaworld_cap": 500}})
+    places = [tmp_path / "a", tmp_path / "b"]
+    with pytest.raises(DataError, match="metaworld_cap 500, not 200.*--unlike separate"):
+        compare(places)
+    assert [row.label for row in compare(places, Choices(unlike="separate")).rows] == ["dac", "sac [metaworld_cap=500]"]
+    write_run(tmp_path / "b", "sac", "metaworld/hammer", 2)
+    found = compare(places)
+    assert [(row.label, row.seeds) for row in found.rows] == [("dac", 2), ("sac", 1)]
+    assert sum("left out" in sentence for sentence in found.sentences) == 2
 
 
 def test_unlike_replay_ratios_are_said(tmp_path: Path):

@@ -13,6 +13,7 @@ from dualac.analysis.frame import EVALUATION, evaluation_table, read, read_run, 
 from dualac.analysis.groups import group
 from dualac.analysis.runs import Curve
 from dualac.analysis.scores import Board, by_step, grid, held, scale
+from dualac.analysis.status import survey
 from dualac.errors import DataError
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -72,7 +73,16 @@ def test_damaged_lines_are_counted_named_and_passed_over(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "line", [b"\xff\xfe", b"[" * 100_000, b'{"step": 1e400, "return": 1}', b'{"step": -5, "return": 1}', b'{"step": "<script>"} x', b'{"step": true}']
+    "line",
+    [
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"step": 1e400, "return": 1}',
+        b'{"step": -5, "return": 1}',
+        b'{"step": "<script>"} x',
+        b'{"step": true}',
+        b'{"step": "oops"}',
+    ],
 )
 def test_no_line_can_break_the_reading_of_the_others(tmp_path: Path, line: bytes):
     path = write_run(tmp_path)
@@ -80,6 +90,7 @@ def test_no_line_can_break_the_reading_of_the_others(tmp_path: Path, line: bytes
     frame = read([tmp_path])
     assert len(frame.runs[0].evaluations["step"]) == 22
     assert len(frame.damaged) == 1
+    assert frame.runs[0].status.state == "done"
 
 
 @pytest.mark.parametrize("value", [None, "NaN", "five", [1], {"a": 1}, 10**400])
@@ -128,6 +139,26 @@ def test_how_far_a_run_has_come_and_why_not_further(tmp_path: Path):
     assert found[1].reason == "its loss diverged"
 
 
+def test_a_run_on_another_host_is_running_while_it_writes(tmp_path: Path):
+    fresh, stale = (write_run(tmp_path, seed=seed, reached=20_000) for seed in range(2))
+    for path in (fresh, stale):
+        (path / "lock").write_text(json.dumps({"pid": 1, "host": "another"}))
+    for rows in stale.glob("*.jsonl"):
+        os.utime(rows, (1e9, 1e9))
+    assert [read_run(path).status.state for path in (fresh, stale)] == ["running", "interrupted"]
+    assert [mark.state for mark in survey(tmp_path)[0]] == ["running", "interrupted"]
+
+
+@pytest.mark.parametrize("content", ["{", "{}", '{"runs": [3]}', '{"runs": [{"name": 3, "task": "a", "replay_ratio": 2, "steps": 1, "seeds": [0]}]}'])
+def test_a_plan_that_cannot_be_used_is_named(tmp_path: Path, content: str):
+    write_run(tmp_path)
+    (tmp_path / "plan.json").write_text(content)
+    frame = read([tmp_path])
+    assert len(frame.runs) == 1
+    assert "plan.json: it cannot be used" in str(frame.damaged[0])
+    assert "plan.json: it cannot be used" in str(survey(tmp_path)[1][0])
+
+
 def test_agents_of_one_name_with_other_settings_are_other_agents(tmp_path: Path):
     write_run(tmp_path, "sac", seed=0)
     write_run(tmp_path, "sac", seed=1, changes={"reset_every": 160_000})
@@ -160,6 +191,23 @@ def test_runs_by_other_rules_are_refused_or_kept_apart(tmp_path: Path, kind: str
     apart = group(runs, "separate")
     assert sorted(len(one.runs) for one in apart.groups) == [1, 2]
     assert apart.refused == []
+
+
+def test_the_rules_of_most_runs_count_and_an_unknown_version_is_no_rule(tmp_path: Path):
+    for seed in range(3):
+        (write_run(tmp_path, seed=seed) / "machine.json").unlink()
+    other = write_run(tmp_path, seed=3, changes={"protocol.eval_episodes": 1})
+    refused = group(read([tmp_path]).runs).refused
+    assert [(run.path, reason.partition(": ")[2]) for run, reason in refused] == [(other, "eval_episodes 1, not 10")]
+    versions = [write_run(tmp_path, seed=seed) for seed in (4, 5, 6)]
+    (versions[0] / "machine.json").write_text(json.dumps(MACHINE).replace("3.16.0", "2.3.0"))
+    assert [run.path for run, _ in group(read([tmp_path]).runs).refused] == [other, versions[0]]
+
+
+def test_of_as_many_runs_the_default_rules_count(tmp_path: Path):
+    write_run(tmp_path, seed=0)
+    other = write_run(tmp_path, seed=1, changes={"protocol.action_repeat": 2})
+    assert [run.path for run, _ in group(read([tmp_path]).runs).refused] == [other]
 
 
 def test_a_rule_that_does_not_concern_a_suite_is_no_difference(tmp_path: Path):

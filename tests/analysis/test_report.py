@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import re
+import shlex
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from tests.analysis.written import PROTOCOL, SPEC, write_rows, write_run, write_sweep
+from tests.analysis.written import PROTOCOL, SPEC, write_plan, write_rows, write_run, write_sweep
 
 from dualac.analysis import paper
 from dualac.analysis.exports import as_csv, as_json, escape_latex, escape_markdown
@@ -19,6 +20,7 @@ from dualac.analysis.findings import commands, headline, problems
 from dualac.analysis.frame import read
 from dualac.analysis.groups import settings
 from dualac.analysis.page import page
+from dualac.analysis.panels import caption
 from dualac.analysis.paper import FIGURES, gallery
 from dualac.analysis.style import COLOURS, Decimals, inks
 from dualac.analysis.summary import Choices, Summary, only, summarise
@@ -104,6 +106,9 @@ def test_scores_that_are_no_numbers_are_said_and_counted_nowhere(tmp_path: Path)
     write_rows(path / "eval.jsonl", [{"step": step, "episode": 0, "return": None} for step in range(0, 100_001, 10_000)])
     found = summary(tmp_path)
     assert found.panels[0].seeds("sac") == [3]
+    assert "Seeds of each task: 3; sac has 3 of 4." in caption(found.panels, found)
+    assert "Runs without a score there, and not counted: sac 1 of 4." in " ".join(headline(found))
+    assert "Seeds of each task: 3; sac has 3 of 4." in gallery(found).pictures[-1].caption  # every task's curves
     assert any(one.kind == "diverged" and "11 evaluation episodes without a finite return" in one.text for one in problems(found))
     assert "NaN" not in json.dumps(shown(tmp_path).data)
 
@@ -128,6 +133,8 @@ def test_unlike_protocols_are_refused_in_words_or_kept_apart(tmp_path: Path):
     write_run(tmp_path, "dac", "metaworld/hammer", 5, changes={"protocol": PROTOCOL | {"success": "last"}})
     assert "success last, not any; --unlike separate keeps it apart" in shown(tmp_path).text
     assert "dac [success=last]" in shown(tmp_path, unlike="separate").text
+    assert "dac [success=last]: under other rules than the rest" in " ".join(headline(summary(tmp_path, unlike="separate")))
+    assert "other rules" not in " ".join(headline(summary(tmp_path)))
 
 
 def test_a_sweep_half_done_says_so_and_compares_where_all_have_been(tmp_path: Path):
@@ -139,6 +146,21 @@ def test_a_sweep_half_done_says_so_and_compares_where_all_have_been(tmp_path: Pa
     assert "Not finished: 2 interrupted. These numbers will change." in told
     assert "the score at 60k steps" in told
     assert [one.label for one in summary(tmp_path, at=100_000).panels[0].groups] == ["dac", "sac"]
+
+
+def test_what_a_plan_has_and_the_disk_does_not_is_missing(tmp_path: Path):
+    write_sweep(tmp_path, {"dac": 0.6}, ["dmc/cheetah-run"], 2)
+    write_plan(tmp_path, ["dac", "sac"], TASKS, 3)
+    found = summary(tmp_path)
+    assert len(found.frame.missing) == 10
+    assert "Not complete: 10 missing of 12 runs." in caption(found.panels, found)
+    assert "Not finished: 10 of the plan not begun." in " ".join(headline(found))
+    assert any(one.kind == "missing" and "sac on metaworld/hammer" in one.text for one in problems(found))
+    seen = shown(tmp_path)
+    assert [value for key, value in seen.attributes if key == "class"].count("seed missing") == 10 + 1  # and the legend's
+    assert "sac" in seen.text
+    write_plan(tmp_path, ["dac"], ["dmc/cheetah-run"], 2, steps=200_000)  # longer than the runs meant to be
+    assert "the plan goes on to step 200000" in " ".join(one.text for one in problems(summary(tmp_path)))
 
 
 def test_one_run_that_died_early_does_not_take_the_others_back(tmp_path: Path):
@@ -215,6 +237,44 @@ def test_hostile_names_are_drawn_as_they_are_written(tmp_path: Path):
         assert not {tag.tag.rpartition("}")[2] for tag in tags} & {"script", "img", "image", "foreignObject", "a"}
 
 
+@pytest.mark.parametrize(
+    ("file", "where", "value", "told"),
+    [
+        ("run.json", ["name"], "d\ud800ac", ""),
+        ("run.json", ["task"], "dmc/\ud800", ""),
+        ("run.json", ["algorithm", "gamma"], "\ud800", ""),
+        ("machine.json", ["fingerprint", "versions", "mujoco"], ["3"], ""),
+        ("run.json", ["protocol", "eval_episodes"], [1], "its protocol.eval_episodes is [1]"),
+        ("run.json", ["protocol", "success"], {"a": 1}, "its protocol.success is {'a': 1}"),
+        ("run.json", ["steps"], 10**400, "its steps is 1000"),
+        ("run.json", ["name"], "d\0c", "its name is"),
+        ("FAILED", ["step"], 10**400, ""),
+    ],
+)
+def test_no_value_of_a_file_makes_a_report_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, where: list[str], value: Any, told: str):
+    monkeypatch.setattr(paper, "FIGURES", {"curves": FIGURES["curves"]})
+    write_run(tmp_path / "runs", "sac")
+    path = write_run(tmp_path / "runs") / file
+    spec = tree = json.loads(path.read_text()) if path.exists() else {}
+    for name in where[:-1]:
+        tree = tree[name]
+    tree[where[-1]] = value
+    path.write_text(json.dumps(spec))
+    for kind in ("html", "md"):
+        assert run(["report", str(tmp_path / "runs"), "--format", kind, "--out", str(tmp_path / f"out.{kind}")]) == 0
+    assert [one.what for one in read([tmp_path / "runs"]).damaged if told and told in one.what] or not told
+    assert len(read([tmp_path / "runs"]).runs) == (1 if told else 2)
+
+
+def test_a_folder_whose_name_is_no_text_is_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(paper, "FIGURES", {"curves": FIGURES["curves"]})
+    path = write_run(tmp_path / "runs")
+    os.rename(os.fsencode(path), os.fsencode(tmp_path / "runs") + b"/d\xff")
+    for kind in ("html", "md"):
+        assert run(["report", str(tmp_path / "runs"), "--format", kind, "--out", str(tmp_path / f"out.{kind}")]) == 0
+    assert "./runs/d%FF/" in (tmp_path / "out.html").read_text()
+
+
 def test_a_spreadsheet_is_given_no_formula(tmp_path: Path):
     write_run(tmp_path, "=cmd|' /C calc'!A0", "gym/x")
     text = shown(tmp_path).data["downloads"]["tasks"]["text"]
@@ -269,6 +329,7 @@ def test_figures_for_a_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ki
     write_run(tmp_path)
     assert run(["report", str(tmp_path), "--format", kind]) == 0
     assert (tmp_path / "figures" / f"curves.{kind}").read_bytes()[:4] in (b"%PDF", b"\x89PNG")
+    assert "Seeds of each task: 1. No run is missing." in (tmp_path / "figures" / "captions.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -319,9 +380,25 @@ def test_a_report_is_made_anew_when_a_row_was_written_and_for_the_last_time_when
     assert 'content="7"' not in (tmp_path / "report.html").read_text()
 
 
+def test_a_sweep_is_watched_until_nothing_of_its_plan_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write_run(tmp_path, seed=0)
+    write_plan(tmp_path, ["dac"], ["dmc/cheetah-run"], 2)
+    pauses = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            write_run(tmp_path, seed=1)
+
+    monkeypatch.setattr("dualac.analysis.report.time.sleep", pause)
+    assert run(["report", str(tmp_path), "--watch", "7"]) == 0
+    assert len(pauses) == 2
+    assert "Not finished" not in (tmp_path / "report.html").read_text()
+
+
 def test_the_paper_has_its_figures_where_the_runs_are_there(tmp_path: Path):
     """Every figure that data can make, from a sweep that has everything small."""
-    names = ("dac", "sac", "dac-ln", "redq", "dac-epistemic", "dac-aleatoric", "dac-both", "dac:no-kl", "dac:only-optimist")
+    names = ("dac", "dac-dog", "sac", "dac-ln", "redq", "dac-epistemic", "dac-aleatoric", "dac-both", "dac:no-kl", "dac:only-optimist")
     write_sweep(tmp_path, {name: 0.3 + 0.05 * place for place, name in enumerate(names)}, ["dmc/humanoid-run", "metaworld/hammer"], 2)
     for value in (0.1, 0.5):
         for task in ("dmc/humanoid-run", "metaworld/hammer"):
@@ -357,8 +434,111 @@ def test_the_commands_make_the_runs_again(tmp_path: Path):
     assert any(line.endswith("--explorer.target-kl 0.1 --resets 20000,40000") for line in lines)
 
 
+def test_the_commands_spell_a_part_that_is_another_and_each_schedule(tmp_path: Path):
+    """What they say is what the command line makes of it."""
+    from dualac import spelling
+    from dualac.agents.algorithms import ALGORITHMS
+    from dualac.cli.analysis import known_rows
+    from dualac.training.run import Run
+
+    kinds = {"explorer": "dac:no-kl", "critic": "dac-epistemic"}
+    for part, other in kinds.items():
+        changed = spelling.replaced(ALGORITHMS["dac"], {part: getattr(ALGORITHMS[other], part)})
+        path = write_run(tmp_path / part)
+        (path / "run.json").write_text(json.dumps(spelling.to_json(Run("dac", changed, "dmc/cheetah-run", steps=100_000))))
+        (line,) = commands(summary(tmp_path / part, rows=known_rows()))
+        words = shlex.split(line)
+        options = dict(zip(words[4::2], words[5::2], strict=True))
+        hints = {f"--{option.path.replace('_', '-')}": option for option in spelling.options(ALGORITHMS["dac"])}
+        given = {hints[name].path: spelling.parse(hints[name].hint, text) for name, text in options.items() if name in hints}
+        assert spelling.replaced(ALGORITHMS["dac"], given) == changed
+    write_run(tmp_path / "both", seed=0)
+    write_run(tmp_path / "both", seed=1, changes={"eval_every": 5_000})
+    assert [line.split("--eval-every ")[1] for line in commands(summary(tmp_path / "both"))] == ["10k", "5k"]
+
+
 def test_the_area_under_the_curve_is_another_score(tmp_path: Path):
     write_sweep(tmp_path, {"dac": 0.6, "sac": 0.4}, ["dmc/cheetah-run"], 2)
     end, way = (summary(tmp_path, at=at).panels[0] for at in (None, "area"))
     assert way.area
     assert way.aggregates["dac"]["IQM"].estimate == pytest.approx(end.aggregates["dac"]["IQM"].estimate / 2, abs=1e-3)
+
+
+def test_a_clock_tells_nothing_after_the_last_row_of_the_log(tmp_path: Path):
+    path = write_run(tmp_path)
+    write_rows(path / "train.jsonl", [json.loads(line) for line in (path / "train.jsonl").read_text().splitlines()[:-1]])
+    panel = summary(tmp_path).panels[0]
+    assert panel.clocks["dac"]["seconds"][-2] == pytest.approx(900)
+    assert np.isnan(panel.clocks["dac"]["seconds"][-1])
+    assert shown(tmp_path).data["panels"][0]["groups"][0]["seconds"][-1] is None
+
+
+def test_the_area_begins_where_every_curve_does(tmp_path: Path):
+    for seed in range(2):
+        for name, points in (("dac", 10), ("sac", 8)):
+            path = write_run(tmp_path, name, seed=seed, points=points)
+            rows = [json.loads(line) for line in (path / "eval.jsonl").read_text().splitlines()]
+            write_rows(path / "eval.jsonl", [row for row in rows if row["step"]])
+    found = summary(tmp_path, at="area")
+    assert found.panels[0].start == 12_500
+    assert found.panels[0].counts() == {"dac": [(2, 2)], "sac": [(2, 2)]}
+    assert "mean score on the way from 12.5k to 100k steps" in caption(found.panels, found)
+    assert "no task in common" not in " ".join(headline(found))
+
+
+def test_steps_to_reach_and_area_are_read_off_every_evaluation(tmp_path: Path):
+    for seed in range(2):
+        write_run(tmp_path, "dac", seed=seed, final=0.6, points=120)
+        path = write_run(tmp_path, "sac", seed=seed, final=0.6, points=120)
+        rows = [json.loads(line) for line in (path / "eval.jsonl").read_text().splitlines()]
+        write_rows(path / "eval.jsonl", [{**row, "return": 244.0 if row["step"] > 833 else 0.0} for row in rows])
+    end, way = (summary(tmp_path, at=at).panels[0] for at in (None, "area"))
+    assert len(end.steps) == 51
+    assert end.reached[0].steps.estimate == 40_833  # the 49th of 120: 0.6 * 0.40833 is the first above 0.244
+    assert way.aggregates["sac"]["IQM"].estimate == pytest.approx(0.244 * (120 - 1.5) / 120, abs=1e-5)
+
+
+def test_every_chart_has_a_caption_with_its_seeds_and_what_is_missing(tmp_path: Path):
+    write_sweep(tmp_path, {"dac": 0.6, "sac": 0.4}, TASKS, 2)
+    write_plan(tmp_path, ["dac"], TASKS, 3)
+    text = page(summary(tmp_path), "a report", tmp_path, "dualac report")
+    charts = re.findall(r'<figure data-chart="(.*?)".*?</figure>', text, re.DOTALL)
+    captions = re.findall(r'<figure data-chart=".*?".*?<figcaption>(.*?)</figcaption>', text, re.DOTALL)
+    assert set(charts) == {"bars", "efficiency", "profile", "task", "inside", "overestimation"}
+    assert len(captions) == len(charts)
+    assert all("Seeds of each task: 2" in one and re.search("Not complete: [12] missing of", one) for one in captions)
+
+
+def test_the_hardest_tasks_have_a_panel_each_with_their_agents_at_any_replay_ratio(tmp_path: Path):
+    for name, ratio in (("dac-dog", 2), ("dac-dog", 16), ("sr-sac", 32), ("sac", 2)):
+        for task in ("dmc/dog-run", "dmc/humanoid-run", "dmc/cheetah-run"):
+            write_run(tmp_path, name, task, changes={"replay_ratio": ratio})
+    picture = next(one for one in gallery(summary(tmp_path)).pictures if one.name == "hard-tasks")
+    figure = picture.draw()
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["dmc/dog-run", "dmc/humanoid-run"]
+    labels = ["dac-dog, RR 2", "dac-dog, RR 16", "sr-sac, RR 32"]
+    assert figure.axes[0].get_legend_handles_labels()[1] == labels
+    assert len({line.get_linestyle() for line in figure.axes[0].get_legend_handles_labels()[0][:2]}) == 2
+    data = shown(tmp_path).data["tasks"][-2:]
+    assert [[one["name"] for one in task["groups"]] for task in data] == [labels] * 2
+
+
+def test_adjustments_are_those_of_dac_at_each_replay_ratio(tmp_path: Path):
+    write_run(tmp_path, "dac:no-kl")
+    assert "adjustments: needs runs of dac" in gallery(summary(tmp_path)).missing
+    for ratio in (2, 16):
+        write_run(tmp_path, "dac", changes={"replay_ratio": ratio})
+    figure = next(one for one in gallery(summary(tmp_path)).pictures if one.name == "adjustments").draw()
+    assert [axes.get_title(loc="left") for axes in figure.axes[::4]] == ["dac, RR 2: Q spread / Q mean", "dac, RR 16: Q spread / Q mean"]
+    assert all(len(axes.lines) == 1 for axes in figure.axes)
+
+
+def test_variants_are_in_the_page_where_their_runs_are(tmp_path: Path):
+    write_sweep(tmp_path, dict.fromkeys(("dac", "dac-ln", "redq", "sac"), 0.5), ["dmc/cheetah-run"], 2)
+    seen = shown(tmp_path)
+    assert "Layer norm, replay ratio 2" in seen.text
+    assert "Distributional critics, replay" not in seen.text
+    assert [[one["name"] for one in panel["groups"]] for panel in seen.data["panels"]] == [
+        ["dac", "dac-ln", "redq", "sac"],
+        ["dac", "dac-ln", "redq"],
+    ]

@@ -65,6 +65,12 @@ def write_run(
     return path
 
 
+def write_plan(root: Path, names: list[str], tasks: list[str], seeds: int, steps: int = 100_000) -> None:
+    """What a sweep leaves of what it means to do."""
+    runs = [{"name": name, "task": task, "replay_ratio": 2, "steps": steps, "seeds": list(range(seeds))} for name in names for task in tasks]
+    (root / "plan.json").write_text(json.dumps({"experiment": "a sweep", "runs": runs}))
+
+
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from dualac.analysis import statistics
 from dualac.analysis.groups import Group
-from dualac.analysis.panels import adjusted
+from dualac.analysis.panels import adjusted, ratio_dashes
 from dualac.analysis.runs import Curve
 from dualac.analysis.scores import GRID, grid, held
 from dualac.analysis.style import inks
@@ -59,7 +59,22 @@ def panel_data(panel: Panel) -> dict[str, Any]:
 
 def task_data(summary: Summary, task: str, ratio: int) -> dict[str, Any]:
     """Each seed's curve on one axis of steps, with the clocks of its group."""
-    groups = [one for one in summary.groups if one.replay_ratio == ratio and task in one.tasks]
+    return _task_data(summary, task, [one for one in summary.groups if one.replay_ratio == ratio and task in one.tasks])
+
+
+def together_data(summary: Summary, groups: Sequence[Group]) -> list[dict[str, Any]]:
+    """A chart a task: every agent on it, whatever its replay ratio."""
+    dashes = dict(zip((one.label for one in groups), ratio_dashes(groups), strict=True))
+    found = []
+    for task in sorted({run.task for one in groups for run in one.runs}):
+        here = [one for one in groups if task in one.tasks]
+        data = _task_data(summary, task, here)
+        told = [{**line, "name": one.label, "dash": dashes[one.label]} for one, line in zip(here, data["groups"], strict=True)]
+        found.append({**data, "groups": told})
+    return found
+
+
+def _task_data(summary: Summary, task: str, groups: Sequence[Group]) -> dict[str, Any]:
     runs = {one.label: [run for run in one.runs if run.task == task] for one in groups}
     points = THIN_POINTS if len(summary.frame.runs) > MANY_RUNS else GRID
     steps = grid((summary.board.curve(run) for some in runs.values() for run in some), most=points)

@@ -8,11 +8,11 @@ import numpy as np
 
 from dualac.analysis import statistics
 from dualac.analysis.frame import RunRecord, read
-from dualac.analysis.groups import Group, group
-from dualac.analysis.scores import Board, grid, held
+from dualac.analysis.groups import Group, group, usual_rules
+from dualac.analysis.scores import Board, grid, held, paired
 from dualac.analysis.statistics import Interval, iqm
 from dualac.analysis.summary import USUAL, At, Choices, generator
-from dualac.analysis.wording import difference_told, printable, range_told, several, steps_told
+from dualac.analysis.wording import count_told, difference_told, printable, range_told, several, steps_told
 from dualac.errors import DataError, UsageError
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -49,8 +49,13 @@ def compare(places: Sequence[Path], choices: Choices = USUAL) -> Compared:
         if not frame.runs:
             told = f" ({frame.damaged[0]})" if frame.damaged else ""
             raise DataError(f"no run at or below {place}{told}; dualac train makes some")
-    grouped = [group(frame.runs, choices.unlike, choices.rows) for frame in frames]
+    usual = usual_rules(run for frame in frames for run in frame.runs)  # of all that is compared: each place alone may agree with itself
+    grouped = [group(frame.runs, choices.unlike, choices.rows, usual) for frame in frames]
     sides = _sides(places, [found.groups for found in grouped])
+    refused = [f"{run.path}, {reason}" for found in grouped for run, reason in found.refused]
+    if len(sides) < 2 and refused:
+        told = f"too little is left to compare without {count_told(len(refused), 'run')} that cannot be: {printable(refused[0])}"
+        raise DataError(f"{told}; --unlike separate keeps them apart")
     if len(sides) < 2:
         raise UsageError(f"only {sides[0].label if sides else 'nothing'} was found: give a second RUN or directory to compare with")
     board = Board([one for found in grouped for one in found.groups], choices.bounds)
@@ -60,7 +65,7 @@ def compare(places: Sequence[Path], choices: Choices = USUAL) -> Compared:
         raise DataError(f"no task is common to all that are compared: {told}")
     steps = {task: _common_step(sides, board, task, choices.at) for task in tasks}
     rows = [row for task in tasks for row in _rows(sides, board, task, steps[task])]
-    notes = [f"left out: {run.path}, {reason} (--unlike separate keeps it apart)" for found in grouped for run, reason in found.refused]
+    notes = [f"left out: {one} (--unlike separate keeps it apart)" for one in refused]
     notes += [str(one) for frame in frames for one in frame.damaged]
     scaled = {task: board.scaled[task] for task in tasks}
     units = {printable(task): found.told if (found := scaled[task]) else "return" for task in tasks}
@@ -144,7 +149,8 @@ def _verdicts(sides: list[Side], board: Board, tasks: list[str], steps: dict[str
         for first, ours in enumerate(sides):
             for second, theirs in list(enumerate(sides))[first + 1 :]:
                 order = (first, second) if iqm(tables[first]) >= iqm(tables[second]) else (second, first)
-                told = statistics.difference(tables[order[0]], tables[order[1]], generator(ours.label, theirs.label, *some))
+                pairs = paired(ours.runs, theirs.runs, some)
+                told = statistics.difference(tables[order[0]], tables[order[1]], generator(ours.label, theirs.label, *some), paired=pairs)
                 counts = [int(count) for table in (tables[first], tables[second]) for count in np.isfinite(table).sum(axis=0)]
                 where = f"On {several(some, 3)}: " if len(sets) > 1 or len(some) > 1 else ""
                 found.append(printable(where + difference_told(sides[order[0]].label, sides[order[1]].label, told, range_told(counts))))

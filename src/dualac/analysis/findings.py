@@ -1,5 +1,6 @@
 """What a report says in words: the headline, what is wrong, and the commands that would make the runs again."""
 
+import json
 import math
 import shlex
 from collections import Counter, defaultdict
@@ -11,11 +12,11 @@ import numpy as np
 from dualac.analysis.completeness import cells
 from dualac.analysis.frame import RunRecord
 from dualac.analysis.groups import Group, short
-from dualac.analysis.summary import Panel, Summary
+from dualac.analysis.statistics import FEW_SEEDS
+from dualac.analysis.summary import Comparison, Panel, Summary
 from dualac.analysis.versions import ADDED
 from dualac.analysis.wording import count_told, difference_told, interval_told, number_told, range_told, several, steps_told
 
-FEW_SEEDS = 5  # below which the intervals of the bootstrap are known to be too narrow
 MOST_LISTED = 50
 SPELT_OUT = ("steps", "replay_ratio", "eval_every")  # of a command, whatever their defaults
 
@@ -42,8 +43,11 @@ def headline(summary: Summary) -> list[str]:
     for panel in summary.panels:
         if panel.tasks:
             told.append(_about(panel))
+    if summary.grouped.apart:
+        told.append(f"{several(summary.grouped.apart)}: under other rules than the rest, so a difference from it may be the rules', not the agent's.")
     states = Counter(run.status.state for one in summary.groups for run in one.runs)
     going = [f"{states[state]} {state}" for state in ("running", "interrupted") if states[state]]
+    going += [f"{len(summary.frame.missing)} of the plan not begun"] if summary.frame.missing else []
     told += [f"Not finished: {several(going)}. These numbers will change."] if going else []
     told += [f"{count_told(states['failed'], 'run')} failed, and count{'s' * (states['failed'] == 1)} only up to where."] if states["failed"] else []
     return told
@@ -57,23 +61,21 @@ def _about(panel: Panel) -> str:
     if not math.isfinite(found.estimate):
         return f"{start}no run has a score."
     if len(panel.groups) == 1:
-        return (
-            f"{start}{first} has an IQM of {interval_told(found)}, seeds: {range_told(panel.seeds(best.label))}. There is nothing to compare it with."
-        )
+        told = f"{start}{first} has an IQM of {interval_told(found)}, seeds: {range_told(panel.seeds(best.label))}."
+        return " ".join([told, *_uncounted(panel), "There is nothing to compare it with."])
     words = [f"{start}{first} has the highest IQM, {interval_told(found)}."]
+    words += _uncounted(panel)
     above = [one for one in panel.comparisons if one.difference.separable]
     near = [one for one in panel.comparisons if not one.difference.separable]
     if above:
         chance = min(one.probability.estimate for one in above)
-        words.append(
-            f"It is above {several([names[one.theirs] for one in above])}; a run of it beats one of theirs with probability {chance:.2f} at least."
-        )
+        by = [f"{names[one.theirs]} by {interval_told(one.difference.interval)} with {_seeds(panel, one)} seeds" for one in above]
+        words.append(f"It is above {several(by)}; a run of it beats one of theirs with probability {chance:.2f} at least.")
     for one in near[:3]:
-        seeds = range_told([*panel.seeds(one.ours), *panel.seeds(one.theirs)])
         few = min([*panel.seeds(one.ours), *panel.seeds(one.theirs)]) < FEW_SEEDS  # whose interval may be a point, and mean nothing
         chance = number_told(one.probability.estimate) if few else interval_told(one.probability)
         chance = f" P({first} beats {names[one.theirs]}) is {chance}." if one.probability.defined else ""
-        words.append(difference_told(first, names[one.theirs], one.difference, seeds) + chance)
+        words.append(difference_told(first, names[one.theirs], one.difference, _seeds(panel, one)) + chance)
     if len(near) > 3:
         words.append(f"Nor is it separable from {several([names[one.theirs] for one in near[3:]])}.")
     if min(count for one in panel.groups for count in panel.seeds(one.label)) < FEW_SEEDS:
@@ -82,6 +84,17 @@ def _about(panel: Panel) -> str:
     if reached and not panel.area:
         words.append(f"It reaches the final score of {names[reached.other]}, {number_told(reached.target)}, in {reached.share:.0%} of the steps.")
     return " ".join(words)
+
+
+def _seeds(panel: Panel, one: Comparison) -> str:
+    return range_told([*panel.seeds(one.ours), *panel.seeds(one.theirs)])
+
+
+def _uncounted(panel: Panel) -> list[str]:
+    names = panel.names()
+    lost = {names[label]: (sum(of - some for some, of in tasks), sum(of for _, of in tasks)) for label, tasks in panel.counts().items()}
+    told = [f"{name} {none} of {of}" for name, (none, of) in lost.items() if none]
+    return [f"Runs without a score there, and not counted: {several(told)}."] if told else []
 
 
 def problems(summary: Summary) -> list[Problem]:
@@ -96,7 +109,7 @@ def problems(summary: Summary) -> list[Problem]:
             found.append(Problem("settings", f"{one.label} is not the {one.name} of the table: {told}"))
     for run in runs:
         found += _about_run(run)
-    for cell in cells(summary.groups):
+    for cell in cells(summary.groups, summary.frame.missing):
         if cell.counts()["missing"] and cell.runs:
             gone = [str(seed) for seed, state in cell.seeds.items() if state == "missing"]
             found.append(
@@ -105,6 +118,9 @@ def problems(summary: Summary) -> list[Problem]:
                     f"{cell.label} on {cell.task}: without seed{'s' * (len(gone) > 1)} {several(gone)}, n = {len(cell.runs)} of {len(cell.seeds)}",
                 )
             )
+    if summary.frame.missing:
+        names = sorted({f"{one.name} on {one.task}" for one in summary.frame.missing})
+        found.append(Problem("missing", f"{count_told(len(summary.frame.missing), 'run')} of the plan not begun: {several(names)}"))
     for panel in summary.panels:
         found += _about_panel(panel)
     if summary.unscaled:
@@ -168,12 +184,15 @@ def _about_machines(runs: Sequence[RunRecord]) -> list[Problem]:
 
 
 def commands(summary: Summary) -> list[str]:
-    """What would make these runs again, a line an algorithm and task."""
+    """What would make these runs again, a line an algorithm and task, and one more where seeds are unlike in length or in how often they are judged."""
     lines = []
     for one in summary.groups:
         for task in sorted(one.tasks):
-            runs = [run for run in one.runs if run.task == task]
-            lines.append(_command(one, runs))
+            alike: dict[tuple[int, str], list[RunRecord]] = defaultdict(list)
+            for run in one.runs:
+                if run.task == task:
+                    alike[run.steps, str(run.spec.get("eval_every"))].append(run)
+            lines += [_command(one, runs) for runs in alike.values()]
     return lines
 
 
@@ -182,18 +201,34 @@ def _command(one: Group, runs: Sequence[RunRecord]) -> str:
     words = ["dualac", "train", one.name, first.task, "--seeds", ",".join(str(run.seed) for run in runs)]
     if len(runs) == 1:
         words[-2:] = ["--seed", str(first.seed)]
-    options: dict[str, Any] = {name: first.spec.get(name) for name in SPELT_OUT}
-    options["steps"] = max(run.steps for run in runs)
+    options: dict[str, Any] = {name: first.spec[name] for name in SPELT_OUT if name in first.spec}
     usual = {"time_limit": 0, **ADDED["Protocol"]}
     options |= {f"protocol.{name}": value for name, value in first.spec["protocol"].items() if name in usual and value != usual[name]}
-    options |= {path.removeprefix("algorithm."): value for path, value in one.overrides.items() if not path.endswith(".part")}
+    options |= {path.removeprefix("algorithm."): value for path, value in _overridden(one).items()}
     for name, value in options.items():
-        if value is not None:
-            words += [f"--{name.replace('_', '-')}", _spelt(value)]
+        words += [f"--{name.replace('_', '-')}", _spelt(value)]
     return shlex.join(words)
 
 
+def _overridden(one: Group) -> dict[str, Any]:
+    """What is to be set, by path. Where a whole part is another, the part as one would write it, and not its values one by one."""
+    parts = [path.removesuffix(".part") for path in one.overrides if path.endswith(".part") and path in one.settings]
+    found = {}
+    for part in parts:
+        values = {path.rpartition(".")[2]: value for path, value in one.settings.items() if path.rpartition(".")[0] == part}
+        found[part] = f"{values.pop('part')}({', '.join(f'{name}={_literal(value)}' for name, value in values.items() if name != 'source')})"
+    single = [path for path in one.overrides if path in one.settings and not path.endswith(".part") and path.rpartition(".")[0] not in parts]
+    return found | {path: one.overrides[path] for path in single}
+
+
+def _literal(value: Any) -> str:
+    """As Python has it, in quotes that a shell leaves alone."""
+    return json.dumps(value) if isinstance(value, str) else repr(value)
+
+
 def _spelt(value: Any) -> str:
+    if value is None:
+        return "none"
     if isinstance(value, list):
         return ",".join(map(str, value))
     if isinstance(value, int) and not isinstance(value, bool) and value and value % 1_000 == 0:

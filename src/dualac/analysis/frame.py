@@ -7,8 +7,9 @@ import contextlib
 import json
 import os
 import platform
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, final
 
@@ -23,6 +24,8 @@ State = Literal["done", "running", "interrupted", "failed"]
 EVALUATION = ("step", "episode", "return", "length", "success", "success_last", "value", "discounted_return")
 TRAINING_ROWS = 200  # of a run, evenly chosen: enough for any picture
 NEVER_ENTERED = ("checkpoints", "tensorboard")  # a run's own folders, large and without runs
+FRESH = 900  # seconds since its last row in which a run on another host counts as running: longer than a log interval or an evaluation
+LARGEST = 2**63
 NEEDED: dict[str, type] = {"name": str, "task": str, "seed": int, "steps": int, "replay_ratio": int, "algorithm": dict, "protocol": dict}
 
 
@@ -88,17 +91,31 @@ class RunRecord:
     @property
     def versions(self) -> dict[str, str]:
         found = self.machine.get("fingerprint", {})
-        return found.get("versions", {}) if isinstance(found, dict) and isinstance(found.get("versions"), dict) else {}
+        versions = found.get("versions") if isinstance(found, dict) else None
+        return {name: value for name, value in versions.items() if isinstance(value, str)} if isinstance(versions, dict) else {}
 
     def count(self, *kinds: str) -> int:
         return sum(event.get("event") in kinds for event in self.events)
 
 
+class Planned(NamedTuple):
+    """A run of a sweep's plan.json."""
+
+    name: str
+    task: str
+    replay_ratio: int
+    seed: int
+    steps: int
+    path: Path
+    """where it is, or will be"""
+
+
 class Frame(NamedTuple):
-    """Every run that was found, and everything that was not one after all."""
+    """Every run that was found, everything that was not one after all, and what a plan has and the disk does not."""
 
     runs: list[RunRecord]
     damaged: list[Damage]
+    missing: Sequence[Planned] = ()
 
 
 def read(places: Sequence[Path], *, training_rows: int | None = TRAINING_ROWS) -> Frame:
@@ -109,7 +126,32 @@ def read(places: Sequence[Path], *, training_rows: int | None = TRAINING_ROWS) -
             runs.append(read_run(path, training_rows=training_rows))
         except DataError as error:
             damaged.append(Damage(path, str(error)))
-    return Frame(runs, [*damaged, *(one for run in runs for one in run.damaged)])
+    plan = {os.path.realpath(one.path): one for one in planned(places, damaged)}
+    runs = [_as_planned(run, plan.pop(os.path.realpath(run.path), None)) for run in runs]
+    return Frame(runs, [*damaged, *(one for run in runs for one in run.damaged)], list(plan.values()))
+
+
+def planned(places: Sequence[Path], damaged: list[Damage]) -> Iterable[Planned]:
+    """The runs of the plan.json of each directory, or of those right below it."""
+    for plan in sorted({plan for place in places for plan in (place / "plan.json", *place.glob("*/plan.json"))}):
+        if not plan.exists():
+            continue
+        try:
+            for cell in read_object(plan)["runs"]:
+                for seed in cell["seeds"]:
+                    _require({**cell, "seed": seed}, ("name", "task", "replay_ratio", "seed", "steps"))
+                    folder = cell["task"].replace("/", "-").replace(":", "-")
+                    path = plan.parent / cell["name"] / folder / f"rr{cell['replay_ratio']}" / f"seed{seed}"
+                    yield Planned(cell["name"], cell["task"], cell["replay_ratio"], seed, cell["steps"], path)
+        except (DataError, KeyError, TypeError) as error:
+            damaged.append(Damage(plan, f"it cannot be used: {error}"))
+
+
+def _as_planned(run: RunRecord, plan: Planned | None) -> RunRecord:
+    """A run that came to its own end, and that the plan takes further, is not done."""
+    if plan is None or run.status.state != "done" or run.status.step >= plan.steps:
+        return run
+    return replace(run, status=run.status._replace(state="interrupted", reason=f"the plan goes on to step {plan.steps}"))
 
 
 def run_table(runs: Sequence[RunRecord]) -> Columns:
@@ -152,9 +194,13 @@ def find(places: Sequence[Path], damaged: list[Damage]) -> list[Path]:
 
 def read_run(path: Path, *, training_rows: int | None = TRAINING_ROWS) -> RunRecord:
     spec = read_object(path / "run.json")
-    for name, kind in NEEDED.items():
-        if not isinstance(spec.get(name), kind) or isinstance(spec[name], bool):
-            raise DataError(f"run.json cannot be used: its {name} is {spec.get(name)!r}")
+    try:
+        _require(spec, NEEDED)
+        for name, value in spec["protocol"].items():
+            if isinstance(value, list | dict):
+                raise DataError(f"its protocol.{name} is {_shown(value)}")
+    except DataError as error:
+        raise DataError(f"run.json cannot be used: {error}") from None
     damaged: list[Damage] = []
     machine: dict[str, Any] = {}
     try:
@@ -169,6 +215,21 @@ def read_run(path: Path, *, training_rows: int | None = TRAINING_ROWS) -> RunRec
     events = tuple(read_lines(path / "events.jsonl", damaged, needed="event"))
     reached = int(max([0.0, *(np.nanmax(rows["step"], initial=0.0) for rows in (evaluations, training) if "step" in rows)]))
     return RunRecord(path, with_defaults(spec), machine, _status(path, spec, events, reached), evaluations, training, events, tuple(damaged))
+
+
+def _require(spec: dict[str, Any], names: Iterable[str]) -> None:
+    for name in names:
+        if not isinstance(spec.get(name), NEEDED[name]) or isinstance(spec[name], bool):
+            raise DataError(f"its {name} is {_shown(spec.get(name))}")
+        if isinstance(spec[name], int) and not -LARGEST <= spec[name] < LARGEST:
+            raise DataError(f"its {name} is {_shown(spec[name])}")
+        if isinstance(spec[name], str) and "\0" in spec[name]:
+            raise DataError(f"its {name} is {_shown(spec[name])}")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"
 
 
 def read_lines(path: Path, damaged: list[Damage], *, needed: str, most: int | None = None) -> list[dict[str, Any]]:
@@ -188,11 +249,12 @@ def read_lines(path: Path, damaged: list[Damage], *, needed: str, most: int | No
         broken = [number for number, line in enumerate(lines) if not (line.startswith(b"{") and line.endswith(b"}"))]
         chosen = sorted({*chosen, *broken})
     rows = _parse([lines[number] for number in chosen])
-    bad = [number + 1 for number, row in zip(chosen, rows, strict=True) if not isinstance(row, dict) or not _usable(row.get(needed))]
+    good = [isinstance(row, dict) and _usable(row.get(needed), needed) for row in rows]
+    bad = [number + 1 for number, fine in zip(chosen, good, strict=True) if not fine]
     if bad:
         named = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
         damaged.append(Damage(path, f"{len(bad)} damaged line{'s' * (len(bad) > 1)} passed over ({named})"))
-    return [row for row in rows if isinstance(row, dict) and _usable(row.get(needed))]
+    return [row for row, fine in zip(rows, good, strict=True) if fine]
 
 
 def column(rows: list[dict[str, Any]], name: str) -> np.ndarray:
@@ -211,9 +273,11 @@ def _number(value: Any) -> float:
     return np.nan
 
 
-def _usable(value: Any) -> bool:
-    """A name, or a step that is one."""
-    return isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 10**15)
+def _usable(value: Any, needed: str) -> bool:
+    """A step that is one, or, of an event, its name."""
+    if needed != "step":
+        return isinstance(value, str)
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 10**15
 
 
 def _parse(lines: list[bytes]) -> list[Any]:
@@ -233,7 +297,7 @@ def _parse(lines: list[bytes]) -> list[Any]:
 
 def read_object(path: Path) -> dict[str, Any]:
     try:
-        data = json.loads(path.read_bytes())
+        data = _encodable(json.loads(path.read_bytes()))
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path.name} cannot be read: {error}") from None
     if not isinstance(data, dict):
@@ -241,11 +305,20 @@ def read_object(path: Path) -> dict[str, Any]:
     return data
 
 
+def _encodable(tree: Any) -> Any:
+    """Half a surrogate pair, which JSON can spell and no file can hold, as its escape."""
+    if isinstance(tree, dict):
+        return {_encodable(key): _encodable(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [_encodable(value) for value in tree]
+    return tree.encode(errors="backslashreplace").decode() if isinstance(tree, str) else tree
+
+
 def _status(path: Path, spec: dict[str, Any], events: Sequence[dict[str, Any]], reached: int) -> Status:
     with contextlib.suppress(DataError):
         failed = read_object(path / "FAILED")
         step = failed.get("step")
-        return Status("failed", step if isinstance(step, int) else reached, str(failed.get("reason", "")))
+        return Status("failed", step if isinstance(step, int) and 0 <= step < LARGEST else reached, str(failed.get("reason", "")))
     if (path / "FAILED").exists():
         return Status("failed", reached, "its FAILED cannot be read")
     if reached >= spec["steps"]:
@@ -257,11 +330,15 @@ def _status(path: Path, spec: dict[str, Any], events: Sequence[dict[str, Any]], 
 
 
 def at_work(path: Path) -> bool:
-    """Whether the process that wrote the lock is still there. The lock itself is left alone: to try it could turn away the run's own process."""
+    """Whether the process that wrote the lock is still there; on another host, whether it wrote a row lately. The lock itself is left alone: to try
+    it could turn away the run's own process.
+    """
     with contextlib.suppress(DataError, OSError):
         owner = read_object(path / "lock")
         if owner.get("host") == platform.node() and isinstance(owner.get("pid"), int):
             with contextlib.suppress(PermissionError):  # another user's, and there
                 os.kill(owner["pid"], 0)
             return True
+        if isinstance(owner.get("host"), str) and owner["host"] != platform.node():
+            return time.time() - max((rows.stat().st_mtime for rows in path.glob("*.jsonl")), default=0.0) < FRESH
     return False

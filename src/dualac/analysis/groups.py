@@ -6,12 +6,13 @@ called by what differs. Runs under other rules (protocol, version of the simulat
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from dualac.analysis.frame import RunRecord
+from dualac.analysis.versions import ADDED
 from dualac.errors import DataError
 
 Unlike = Literal["refuse", "separate"]
@@ -34,6 +35,7 @@ SIMULATORS = {
     "myosuite": ("myosuite", "mujoco"),
     "gym": ("gymnasium", "mujoco"),
 }
+PROTOCOL = {"time_limit": 0, **ADDED["Protocol"]}  # its defaults
 MOST_NAMED = 3  # settings that a label names before it says how many more there are
 
 Rules = tuple[tuple[str, Any], ...]
@@ -64,12 +66,16 @@ class Grouped(NamedTuple):
     refused: list[tuple[RunRecord, str]]
     """runs that were left out, with the reason"""
     notes: list[str]
+    apart: Sequence[str] = ()
+    """groups under other rules than the usual"""
 
 
-def group(runs: Iterable[RunRecord], unlike: Unlike = "refuse", rows: Rows | None = None) -> Grouped:
-    """Runs by agent and replay ratio, each cell of task and seed once. With `rows`, an agent that is not what its name says is called by how."""
+def group(runs: Iterable[RunRecord], unlike: Unlike = "refuse", rows: Rows | None = None, usual: Mapping[str, Rules] | None = None) -> Grouped:
+    """Runs by agent and replay ratio, each cell of task and seed once. With `rows`, an agent that is not what its name says is called by how.
+    `usual` are the rules of each suite, where more runs than these decide.
+    """
     runs = list(runs)
-    usual = _usual_rules(runs)
+    usual = usual or usual_rules(runs)
     refused = []
     cells: dict[tuple[str, str, Rules, int], list[RunRecord]] = defaultdict(list)
     for run in runs:
@@ -82,12 +88,14 @@ def group(runs: Iterable[RunRecord], unlike: Unlike = "refuse", rows: Rows | Non
     several = len({key[3] for key in cells}) > 1
     names = _labels([key[:3] for key in cells], rows or {})
     notes: list[str] = []
+    apart: list[str] = []
     groups = []
     for key, members in cells.items():
         agent, overrides = names[key[:3]]
         label = f"{agent}, RR {key[3]}" if several else agent
+        apart += [label] if key[2] else []
         groups.append(Group(label, key[0], agent, key[3], json.loads(key[1]), overrides, _each_once(members, label, notes)))
-    return Grouped(sorted(groups, key=lambda one: (one.replay_ratio, one.label)), refused, notes)
+    return Grouped(sorted(groups, key=lambda one: (one.replay_ratio, one.label)), refused, notes, sorted(apart))
 
 
 def settings(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,15 +113,24 @@ def told_rules(run: RunRecord) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {short(value)}" for name, value in rules(run) if value not in ("", None))
 
 
-def _usual_rules(runs: list[RunRecord]) -> dict[str, Rules]:
-    """Of each suite, those of most runs. A version that is not known counts for none."""
+def usual_rules(runs: Iterable[RunRecord]) -> dict[str, Rules]:
+    """Of each suite, those of most runs: the protocol first, the version of each simulator among the runs that tell it. Of as many, the defaults."""
     counted: dict[str, Counter[Rules]] = defaultdict(Counter)
     for run in runs:
         counted[run.suite][rules(run)] += 1
-    return {
-        suite: max(counts, key=lambda one: (all(value != "" for _, value in one), counts[one], json.dumps(one, default=str)))
-        for suite, counts in counted.items()
-    }
+    return {suite: _usual(counts, len(RULES.get(suite, FOR_ALL))) for suite, counts in counted.items()}
+
+
+def _usual(counts: Counter[Rules], size: int) -> Rules:
+    """`size` of the rules are the protocol's."""
+    protocols, versions = Counter[Rules](), [Counter[tuple[str, Any]]() for _ in next(iter(counts))[size:]]
+    for found, count in counts.items():
+        protocols[found[:size]] += count
+        for seen, version in zip(versions, found[size:], strict=True):
+            seen[version] += count if version[1] else 0
+    known = {one: sum(counts[found] for found in counts if found[:size] == one and all(value for _, value in found[size:])) for one in protocols}
+    protocol = max(protocols, key=lambda one: (protocols[one], known[one], sum(PROTOCOL.get(n) == v for n, v in one), json.dumps(one)))
+    return (*protocol, *(max(seen, key=lambda one: (seen[one], str(one[1]))) for seen in versions))
 
 
 def _departure(ours: Rules, usual: Rules) -> Rules:

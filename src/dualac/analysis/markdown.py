@@ -41,12 +41,12 @@ def write_markdown(summary: Summary, title: str, out: Path, command: str) -> Pat
     blocks += _tables(summary)
     blocks += ["## Not drawn", "\n".join(f"- {escape_markdown(one)}" for one in found.missing)] if found.missing else []
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text("\n".join(_spaced(blocks)))
+    out.write_text("\n".join(_spaced(blocks)), encoding="utf-8", errors="replace")
     return out
 
 
 def write_figures(pictures: Sequence[Picture], folder: Path, kind: str) -> dict[str, Path]:
-    """Each as a file of this kind, with a caption beside it where it is not part of a report."""
+    """Each as a file of this kind."""
     written = {}
     folder.mkdir(parents=True, exist_ok=True)
     for picture in pictures:
@@ -54,6 +54,12 @@ def write_figures(pictures: Sequence[Picture], folder: Path, kind: str) -> dict[
             written[picture.name] = folder / f"{picture.name}.{kind}"
             picture.draw().savefig(written[picture.name], dpi=200, metadata=FORMATS[kind])
     return written
+
+
+def write_captions(pictures: Sequence[Picture], folder: Path) -> None:
+    """What figures show, beside them, where no report says it."""
+    blocks = [f"## {picture.name}\n\n{escape_markdown(picture.title)}. {escape_markdown(picture.caption)}\n" for picture in pictures]
+    (folder / "captions.md").write_text("\n".join(blocks), encoding="utf-8", errors="replace")
 
 
 def _about(summary: Summary, command: str) -> str:
@@ -70,7 +76,7 @@ def _about(summary: Summary, command: str) -> str:
 
 def _tables(summary: Summary) -> list[str]:
     blocks: list[str] = []
-    rows = [[cell.label, cell.task, cell.told()] for cell in cells(summary.groups)]
+    rows = [[cell.label, cell.task, cell.told()] for cell in cells(summary.groups, summary.frame.missing)]
     if rows:
         blocks += ["## Completeness", markdown_table(["algorithm", "task", "seeds"], rows)]
         finals = []

@@ -5,6 +5,7 @@ import hashlib
 import math
 import os
 from collections import Counter
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
@@ -15,12 +16,14 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from dualac.analysis import charts
-from dualac.analysis.completeness import cells, seeds_told
+from dualac.analysis.completeness import cells, counts_told, missing_told, seeds_told
 from dualac.analysis.exports import aggregate_rows, as_csv, as_json, latex, plain, task_rows
 from dualac.analysis.findings import MOST_LISTED, commands, headline, problems
 from dualac.analysis.groups import told_rules
 from dualac.analysis.panels import caption
-from dualac.analysis.paper import BASE, REFERENCE, gallery
+from dualac.analysis.paper import (
+    BASE, DISTRIBUTIONAL, LAYER_NORM, REFERENCE, among, dual_told, gallery, hard, hard_told, planned_of, value_told,
+)  # fmt: skip
 from dualac.analysis.statistics import AGGREGATES
 from dualac.analysis.summary import THRESHOLDS, Panel, Summary
 from dualac.analysis.tables import costs, design, sensitivity
@@ -32,6 +35,14 @@ class Text(NamedTuple):
 
     text: str
     value: float | None = None
+
+
+class Variant(NamedTuple):
+    """A comparison of a few agents among themselves."""
+
+    title: str
+    summary: Summary
+    panel: Panel
 
 
 class Table(NamedTuple):
@@ -52,7 +63,8 @@ def page(summary: Summary, title: str, home: Path, command: str, refresh: int | 
     folder = files("dualac.analysis") / "html"
     style, script = ((folder / name).read_text() for name in ("report.css", "report.js"))
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    shown = _shown(summary, home)
+    variants = _variants(summary)
+    shown = _shown(summary, variants, home)
     return environment.from_string((folder / "report.html").read_text()).render(
         title=title,
         command=command,
@@ -61,7 +73,7 @@ def page(summary: Summary, title: str, home: Path, command: str, refresh: int | 
         script=Markup(script),
         style_hash=Markup(_digest(style)),
         script_hash=Markup(_digest(script)),
-        data=Markup(as_json(_data(summary, shown["problems_all"]))),
+        data=Markup(as_json(_data(summary, variants, shown["problems_all"]))),
         version=_version(),
         **shown,
     )
@@ -89,11 +101,11 @@ def _task_panels(summary: Summary) -> list[tuple[str, int]]:
 
 def _dual(summary: Summary) -> list[Any]:
     """The dual actor-critics, the paper's own first."""
-    found = [one for one in summary.groups if any("train/kl" in run.training for run in one.runs)]
+    found = [one for one in summary.groups if any(map(dual_told, one.runs))]
     return sorted(found, key=lambda one: (one.agent != BASE, one.label))
 
 
-def _data(summary: Summary, found: list[Any]) -> dict[str, Any]:
+def _data(summary: Summary, variants: Sequence[Variant], found: list[Any]) -> dict[str, Any]:
     """All that the script reads."""
     aggregates, finals = aggregate_rows(summary), task_rows(summary)
     everything = {"aggregates": aggregates, "tasks": finals, "problems": [one._asdict() for one in found]}
@@ -106,8 +118,8 @@ def _data(summary: Summary, found: list[Any]) -> dict[str, Any]:
     return {
         "inks": {agent: list(ink) for agent, ink in summary.inks.items()},
         "thresholds": charts.rounded(THRESHOLDS),
-        "panels": [charts.panel_data(panel) for panel in _scored(summary)],
-        "tasks": [charts.task_data(summary, task, ratio) for task, ratio in _task_panels(summary)],
+        "panels": [charts.panel_data(panel) for panel in [*_scored(summary), *(panel for _, _, panel in variants)]],
+        "tasks": [*(charts.task_data(summary, task, ratio) for task, ratio in _task_panels(summary)), *charts.together_data(summary, hard(summary))],
         "metrics": [{"name": name, "title": title, "log": log} for name, title, _, log in charts.logged(_dual(summary))],
         "inside": charts.inside_data(_dual(summary)),
         "overestimation": [data for _, data in charts.overestimation_data(summary.groups)],
@@ -116,23 +128,43 @@ def _data(summary: Summary, found: list[Any]) -> dict[str, Any]:
     }
 
 
+def _variants(summary: Summary) -> list[Variant]:
+    """The paper's comparisons of a few agents among themselves, where all of them are there."""
+    found = [(title, among(summary, names)) for title, names in (("Layer norm", LAYER_NORM), ("Distributional critics", DISTRIBUTIONAL))]
+    return [Variant(title, some, panel) for title, some in found if some for panel in _scored(some)]
+
+
+def _special(summary: Summary, variants: Sequence[Variant]) -> list[dict[str, Any]]:
+    """Charts beyond every algorithm and every task, with their places in what the script reads."""
+    panels, tasks = len(_scored(summary)), len(_task_panels(summary))
+    compared = [
+        {"chart": "efficiency", "index": panels + place, "title": f"{title}, {panel.title}", "caption": caption([panel], some)}
+        for place, (title, some, panel) in enumerate(variants)
+    ]
+    groups = hard(summary)
+    names = sorted({run.task for one in groups for run in one.runs})
+    told = f"The hardest tasks: {several([one.label for one in groups], 12)}. {hard_told(summary, groups)}"
+    return compared + [{"chart": "task", "index": tasks + place, "title": name, "caption": told} for place, name in enumerate(names)]
+
+
 def _shares(summary: Summary) -> list[dict[str, Any]]:
     ablated, varied = design(summary, BASE), sensitivity(summary, REFERENCE)
     return plain([*charts.share_data(ablated, f"IQM relative to {BASE}"), *charts.share_data(varied, f"percent over {REFERENCE}")])
 
 
-def _shown(summary: Summary, home: Path) -> dict[str, Any]:
+def _shown(summary: Summary, variants: Sequence[Variant], home: Path) -> dict[str, Any]:
     """All that the template reads, as text."""
     found = problems(summary)
     shares = [
         {
             "title": f"{one['title']}: {one['x']}",
-            "caption": f"The base, or default, in bold. {seeds_told(summary.groups)}",
+            "caption": f"The base, or default, in bold. {seeds_told(summary.groups, summary.frame.missing)}",
             "table": _share_table(one),
         }
         for one in _shares(summary)
     ]
     overestimated = [title for title, _ in charts.overestimation_data(summary.groups)]
+    dual, valued = _dual(summary), [one for one in summary.groups if any(map(value_told, one.runs))]
     told = {
         "facts": _facts(summary),
         "headline": headline(summary),
@@ -140,9 +172,12 @@ def _shown(summary: Summary, home: Path) -> dict[str, Any]:
         "panels": [_panel(panel, place, summary) for place, panel in enumerate(_scored(summary))],
         "tasks": [_task(summary, task, ratio) for task, ratio in _task_panels(summary)],
         "task_table": _task_table(summary),
-        "inside": [one.label for one in _dual(summary)],
-        "metrics": [{"title": title} for _, title, _, _ in charts.logged(_dual(summary))],
+        "special": _special(summary, variants),
+        "inside": [one.label for one in dual],
+        "inside_seeds": seeds_told(dual, planned_of(summary, dual), dual_told),
+        "metrics": [{"title": title} for _, title, _, _ in charts.logged(dual)],
         "overestimation": overestimated,
+        "overestimation_seeds": seeds_told(valued, planned_of(summary, valued), value_told),
         "shares": shares,
         "costs": _cost_table(summary),
         "grid": _grid(summary, home),
@@ -155,7 +190,7 @@ def _shown(summary: Summary, home: Path) -> dict[str, Any]:
         "downloads": [("aggregates", "aggregates.csv"), ("tasks", "tasks.csv"), ("json", "report.json"), ("latex", "scores.tex")],
         "read": count_told(len(summary.frame.runs), "run"),
     }
-    names = (("scores", "panels"), ("efficiency", "panels"), ("robustness", "panels"), ("tasks", "tasks"), ("inside", "inside"),
+    names = (("scores", "panels"), ("efficiency", "panels"), ("robustness", "panels"), ("variants", "special"), ("tasks", "tasks"), ("inside", "inside"),
              ("overestimation", "overestimation"), ("ablations", "shares"), ("cost", "costs"), ("completeness", "grid"))  # fmt: skip
     sections = [(name, name.capitalize()) for name, key in names if told[key]]
     return {**told, "sections": [*sections, ("problems", f"Problems ({len(found)})"), ("reproduce", "Reproduce")]}
@@ -203,6 +238,7 @@ def _panel(panel: Panel, place: int, summary: Summary) -> dict[str, Any]:
         "index": place,
         "caption": caption([panel], summary),
         "suites": list(panel.suites),
+        "seeds": f"Seeds of each task: {counts_told(panel.counts())}. {missing_told(summary.groups, summary.frame.missing)}",
         "table": Table(["algorithm", "seeds", *AGGREGATES], rows),
         "comparisons": Table(["algorithm", f"{best} minus it", f"P({best} beats it)", "more seeds", "paired"], compared) if compared else None,
         "reached": Table(["algorithm", "score", "steps [95 %]", "share of all steps"], reached) if reached else None,
@@ -216,10 +252,11 @@ def _more(seeds: float) -> str:
 def _task(summary: Summary, task: str, ratio: int) -> dict[str, Any]:
     groups = [one for one in summary.groups if one.replay_ratio == ratio and task in one.tasks]
     several_ratios = len({one.replay_ratio for one in summary.groups}) > 1
-    counts = [f"{one.agent} {sum(run.task == task for run in one.runs)}" for one in groups]
+    here = [one._replace(runs=[run for run in one.runs if run.task == task]) for one in groups]
+    missing = [one for one in summary.frame.missing if (one.task, one.replay_ratio) == (task, ratio)]
     scale = summary.board.scaled[task]
     unit = scale.told if scale else "return; no bounds are known"
-    return {"title": f"{task}, RR {ratio}" if several_ratios else task, "caption": f"{unit}. Seeds: {several(counts, 12)}."}
+    return {"title": f"{task}, RR {ratio}" if several_ratios else task, "caption": f"{unit}. {seeds_told(here, missing)}"}
 
 
 def _task_table(summary: Summary) -> Table:
@@ -254,10 +291,10 @@ def _cost_table(summary: Summary) -> Table | None:
 
 
 def _grid(summary: Summary, home: Path) -> dict[str, Any] | None:
-    found = {(cell.label, cell.task): cell for cell in cells(summary.groups)}
-    labels = [one.label for one in summary.groups]
+    found = {(cell.label, cell.task): cell for cell in cells(summary.groups, summary.frame.missing)}
+    labels = list(dict.fromkeys([*(one.label for one in summary.groups), *(label for label, _ in found)]))
     rows = []
-    for task in summary.tasks:
+    for task in sorted({*summary.tasks, *(task for _, task in found)}):
         line = []
         for label in labels:
             cell = found.get((label, task))
@@ -273,7 +310,7 @@ def _grid(summary: Summary, home: Path) -> dict[str, Any] | None:
 
 def _link(path: Path, home: Path) -> str:
     """From where the page is; it starts with a dot, so that no name can be a scheme."""
-    return "./" + quote(os.path.relpath(path.resolve(), home.resolve())) + "/"
+    return "./" + quote(os.fsencode(os.path.relpath(path.resolve(), home.resolve()))) + "/"
 
 
 def _finite(value: float) -> float | None:

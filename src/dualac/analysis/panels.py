@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from dualac.analysis import statistics
-from dualac.analysis.completeness import seeds_told
+from dualac.analysis.completeness import counts_told, missing_told
 from dualac.analysis.groups import Group
 from dualac.analysis.runs import Curve
 from dualac.analysis.scores import grid, held
-from dualac.analysis.style import STYLE, Ink, inks, legible
+from dualac.analysis.style import DASHES, STYLE, Ink, inks, legible
 from dualac.analysis.summary import Panel, Summary, overestimation
 from dualac.analysis.tables import Share
 from dualac.analysis.wording import count_told, several, steps_told
@@ -35,14 +35,17 @@ def caption(panels: Sequence[Panel], summary: Summary) -> str:
     """What is shown, over what, and what is missing."""
     words = []
     for panel in panels:
-        what = "Mean score on the way to" if panel.area else "Scores at"
+        start = f"from {steps_told(panel.start)} " if panel.start else ""
+        what = f"Mean score on the way {start}to" if panel.area else "Scores at"
         words.append(f"{panel.title}: {what.lower()} {steps_told(panel.at)} steps over {count_told(len(panel.tasks), 'task')}")
     told = "; ".join(words)
     left = sorted({task for panel in panels for task in panel.left_out})
     holes = f" Not in every algorithm's runs, and left out: {several(left)}." if left else ""
+    seeds = [f"Seeds of each task{f', {panel.title}' if len(panels) > 1 else ''}: {counts_told(panel.counts())}." for panel in panels if panel.tasks]
+    gone = missing_told(summary.groups, summary.frame.missing)
     apart = sorted({one.label for panel in panels for one in panel.apart})
     behind = f" Too far behind to be compared: {several(apart)}." if apart else ""
-    return f"IQM with 95 % stratified-bootstrap intervals. {told[:1].upper()}{told[1:]}. {seeds_told(summary.groups)}{holes}{behind}"
+    return f"IQM with 95 % stratified-bootstrap intervals. {told[:1].upper()}{told[1:]}. {' '.join(seeds)} {gone}{holes}{behind}"
 
 
 def efficiency(panels: Sequence[Panel], colours: Inks) -> Figure:
@@ -118,20 +121,41 @@ def tasks(summary: Summary) -> Figure:
         return figure
 
 
-def adjustments(groups: Sequence[Group]) -> Figure:
+def together(groups: Sequence[Group], summary: Summary) -> Figure:
+    """A panel a task: every agent on it, whatever its replay ratio."""
+    names = sorted({run.task for one in groups for run in one.runs})
     with mpl.rc_context(STYLE):
-        figure, grid_of = _figure(4, 2, (4.6, 2.8))
+        figure, grid_of = _figure(len(names), COLUMNS, (3.0, 2.3))
+        for axes, task in zip(grid_of, names, strict=False):
+            for one, dash in zip(groups, ratio_dashes(groups), strict=True):
+                curves = [summary.board.curve(run) for run in one.runs if run.task == task]
+                _seeds(axes, curves, Ink(summary.inks[one.agent].colour, dash), one.label)
+            _finish(axes, task, "score" if summary.board.scaled[task] else "return", legend=False)
+        _legend(figure, grid_of)
+        return figure
+
+
+def ratio_dashes(groups: Sequence[Group]) -> list[str]:
+    """An agent keeps its colour; its replay ratios are told apart by dashes."""
+    ratios = {name: sorted({one.replay_ratio for one in groups if one.name == name}) for name in {one.name for one in groups}}
+    return [DASHES[ratios[one.name].index(one.replay_ratio) % len(DASHES)] for one in groups]
+
+
+def adjustments(groups: Sequence[Group]) -> Figure:
+    """Four panels an agent: a line a task."""
+    with mpl.rc_context(STYLE):
+        figure, grid_of = _figure(4 * len(groups), 2 if len(groups) == 1 else 4, (4.6, 2.8))
         names = sorted({run.task for one in groups for run in one.runs})
-        for axes, (title, columns) in zip(grid_of, ADJUSTED.items(), strict=True):
-            for one in groups:
-                for task in sorted(one.tasks):
-                    line = adjusted([run.training for run in one.runs if run.task == task], columns)
-                    ink = inks(names)[task]
-                    axes.plot(line.steps, line.returns, color=ink.colour, linestyle=ink.linestyle, linewidth=1.1, label=task)
+        cells = [(one, title, columns) for one in groups for title, columns in ADJUSTED.items()]
+        for axes, (one, title, columns) in zip(grid_of, cells, strict=True):
+            for task in sorted(one.tasks):
+                line = adjusted([run.training for run in one.runs if run.task == task], columns)
+                ink = inks(names)[task]
+                axes.plot(line.steps, line.returns, color=ink.colour, linestyle=ink.linestyle, linewidth=1.1, label=task)
             if title in LOGARITHMIC and axes.lines:
                 axes.set_yscale("log")
                 legible(axes.yaxis)
-            _finish(axes, title, "", legend=False)
+            _finish(axes, title if len(groups) == 1 else f"{one.label}: {title}", "", legend=False)
         _legend(figure, grid_of)
         return figure
 

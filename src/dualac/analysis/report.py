@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from dualac.analysis.frame import Frame, read
-from dualac.analysis.markdown import write_figures, write_markdown
+from dualac.analysis.markdown import write_captions, write_figures, write_markdown
 from dualac.analysis.page import write_page
 from dualac.analysis.paper import gallery
 from dualac.analysis.summary import Choices, summarise
@@ -45,14 +45,16 @@ def make(order: Order, refresh: int | None = None) -> Path:
         if order.format == "md":
             return write_markdown(summary, title, order.out or home / "report.md", order.command)
         folder = order.out or home / "figures"
-        write_figures(gallery(summary).pictures, folder, order.format)
+        pictures = gallery(summary).pictures
+        write_figures(pictures, folder, order.format)
+        write_captions(pictures, folder)
         return folder
     except OSError as error:
         raise UsageError(f"{error.filename or home} cannot be written ({error.strerror}); choose another --out") from None
 
 
 def watch(order: Order, every: int, out: Path, say: Callable[[str], None]) -> None:
-    """Make it anew whenever some file of the runs has changed, until none is running; Ctrl-C ends it sooner."""
+    """Make it anew whenever some file of the runs has changed, until none is running or missing from its plan; Ctrl-C ends it sooner."""
     seen = _changed(order.places)
     while _going_on(read(order.places, training_rows=2)):
         time.sleep(every)
@@ -66,7 +68,7 @@ def watch(order: Order, every: int, out: Path, say: Callable[[str], None]) -> No
 
 
 def _going_on(frame: Frame) -> bool:
-    return any(run.status.state == "running" for run in frame.runs)
+    return bool(frame.missing) or any(run.status.state == "running" for run in frame.runs)
 
 
 def _changed(places: tuple[Path, ...]) -> float:

@@ -70,7 +70,17 @@ def grid(curves: Iterable[Curve], last: float = np.inf, most: int = GRID) -> np.
     found = [curve.steps for curve in curves if len(curve.steps)]
     steps = np.unique(np.concatenate(found)) if found else np.array([])
     steps = steps[steps <= last]
-    return steps if len(steps) <= most else steps[np.unique(np.linspace(0, len(steps) - 1, most).round().astype(int))]
+    return steps[evenly(len(steps), most)]
+
+
+def evenly(count: int, most: int) -> np.ndarray:
+    """Places of a row that are enough for a picture, the first and the last among them."""
+    return np.arange(count) if count <= most else np.unique(np.linspace(0, count - 1, most).round().astype(int))
+
+
+def paired(ours: Sequence[RunRecord], theirs: Sequence[RunRecord], tasks: Iterable[str]) -> bool:
+    """Whether two algorithms have the same seeds on every task: then seeds are compared in pairs."""
+    return all([run.seed for run in ours if run.task == task] == [run.seed for run in theirs if run.task == task] for task in tasks)
 
 
 class Board:
@@ -90,6 +100,11 @@ class Board:
         whole = curve.steps[np.isfinite(curve.returns)]
         return float(whole[-1]) if len(whole) else -1.0
 
+    def first(self, run: RunRecord) -> float:
+        """The first step at which it has a score."""
+        curve = self.curve(run)
+        return float(curve.steps[np.isfinite(curve.returns)][0])
+
     def reached(self, one: Group, task: str) -> float:
         """The furthest that any seed has come."""
         return max((self.last(run) for run in one.runs if run.task == task), default=-1.0)
@@ -102,6 +117,3 @@ class Board:
             for row, run in enumerate(runs[task]):
                 found[:, row, column] = held(self.curve(run), steps)
         return found
-
-    def seeds_of(self, one: Group, task: str) -> list[int]:
-        return [run.seed for run in one.runs if run.task == task]

@@ -15,6 +15,8 @@ REPLICATIONS = 5_000
 BLOCK = 4_000_000  # numbers that are resampled at a time: what bounds the memory
 POWER = 0.8  # probability with which the seeds that are advised would separate two algorithms, were the observed difference the true one
 TRIMMED = 0.25  # of the scores, at either end
+FEW_SEEDS = 5  # below which the intervals of the bootstrap are known to be too narrow
+NO_WIDTH = 1e-12  # of an interval between scores of order one
 MOST_SEEDS = 1_000  # beyond which no number of seeds is advised
 
 Statistic = Callable[[np.ndarray], np.ndarray]
@@ -102,9 +104,12 @@ class Difference(NamedTuple):
     more_seeds: float
     """of each algorithm and task, to separate the two at the observed spread; 0 where they are apart, NaN where one seed shows no spread"""
 
+    flat: bool = False
+    """whether so few seeds show no spread at all: successes of ten episodes are often equal by chance, and that is no certainty"""
+
     @property
     def separable(self) -> bool:
-        return self.interval.defined and (self.interval.low > 0 or self.interval.high < 0)
+        return self.interval.defined and not self.flat and (self.interval.low > 0 or self.interval.high < 0)
 
 
 def difference(ours: np.ndarray, theirs: np.ndarray, rng: np.random.Generator, *, paired: bool = False) -> Difference:
@@ -131,7 +136,10 @@ def difference(ours: np.ndarray, theirs: np.ndarray, rng: np.random.Generator, *
     variance = sum(error.variance for error in errors)
     freedom = variance**2 / max(sum(error.variance**2 / error.freedom for error in errors), np.finfo(float).tiny)
     half = float(stdtrit(max(freedom, 1.0), (1 + LEVEL) / 2) * np.sqrt(variance))
-    told = Difference(Interval(estimate, estimate - half, estimate + half, True), paired, seeds, 0.0)
+    fewest = int(min(np.isfinite(side).sum(axis=0).min() for side in (mine, others)))
+    told = Difference(Interval(estimate, estimate - half, estimate + half, True), paired, seeds, 0.0, fewest < FEW_SEEDS and half < NO_WIDTH)
+    if told.flat and abs(estimate) > NO_WIDTH:
+        return told._replace(more_seeds=float(FEW_SEEDS - fewest))
     return told if told.separable else told._replace(more_seeds=_more_seeds(estimate, variance * seeds, seeds, sum(e.freedom for e in errors)))
 
 

@@ -4,9 +4,9 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from dualac.analysis.frame import Damage, at_work, find, read_object
+from dualac.analysis.frame import Damage, at_work, find, planned, read_object
 from dualac.errors import DataError
 
 STATES = ("done", "running", "interrupted", "failed", "missing")
@@ -36,11 +36,12 @@ def survey(place: Path) -> tuple[list[Mark], list[Damage]]:
             marks[path] = look(path)
         except (DataError, KeyError, TypeError) as error:
             damaged.append(Damage(path, f"run.json cannot be used: {error}"))
-    for plan in sorted({place / "plan.json", *place.glob("*/plan.json")}):
-        for path, mark in _planned(plan, damaged):
-            there = marks.get(path)
-            if there is None or (there.state == "done" and there.step < mark.steps):
-                marks[path] = mark if there is None else there._replace(state="interrupted", steps=mark.steps)
+    for plan in planned([place], damaged):
+        there = marks.get(plan.path)
+        if there is None:
+            marks[plan.path] = Mark(*plan[:5], "missing")
+        elif there.state == "done" and there.step < plan.steps:
+            marks[plan.path] = there._replace(state="interrupted", steps=plan.steps)
     return sorted(marks.values(), key=lambda mark: mark[:4]), damaged
 
 
@@ -70,20 +71,6 @@ def last_step(path: Path) -> int:
         except (ValueError, KeyError, TypeError):
             continue
     return 0
-
-
-def _planned(plan: Path, damaged: list[Damage]) -> Iterable[tuple[Path, Mark]]:
-    if not plan.exists():
-        return
-    try:
-        cells: list[dict[str, Any]] = read_object(plan)["runs"]
-        for cell in cells:
-            for seed in cell["seeds"]:
-                folder = cell["task"].replace("/", "-").replace(":", "-")
-                path = plan.parent / cell["name"] / folder / f"rr{cell['replay_ratio']}" / f"seed{seed}"
-                yield path, Mark(cell["name"], cell["task"], cell["replay_ratio"], seed, cell["steps"], "missing")
-    except (DataError, KeyError, TypeError) as error:
-        damaged.append(Damage(plan, f"it cannot be used: {error}"))
 
 
 def grid(marks: Iterable[Mark]) -> dict[tuple[str, int, str], Counter[str]]:

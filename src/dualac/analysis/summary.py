@@ -1,5 +1,6 @@
 """What a directory of runs says: the numbers of a report, before anyone decides how they look."""
 
+import sys
 import zlib
 from collections.abc import Sequence
 from types import MappingProxyType
@@ -10,13 +11,14 @@ import numpy as np
 from dualac.analysis import statistics
 from dualac.analysis.frame import Frame, RunRecord
 from dualac.analysis.groups import Group, Grouped, Rows, Unlike, group
-from dualac.analysis.scores import Board, Bounds, by_step, grid, held
+from dualac.analysis.scores import Board, Bounds, by_step, evenly, grid, held, paired
 from dualac.analysis.statistics import AGGREGATES, Band, Difference, Interval, iqm
 from dualac.analysis.style import Ink, inks
 
 THRESHOLDS = np.linspace(0.0, 1.0, 51)
 BAND_REPLICATIONS = 1_000  # of a curve: its ends need not be known to the third digit
-BAND_POINTS = 51
+BAND_POINTS = 51  # that are drawn
+REPLICATED_POINTS = 101  # of a curve that are resampled; an estimate is read off all evaluations
 CLOCKS = {"updates": "train/n_updates", "seconds": "time/time_elapsed"}  # other axes than environment steps
 
 At = int | Literal["area"] | None
@@ -63,6 +65,8 @@ class Panel(NamedTuple):
     profiles: dict[str, Band]
     comparisons: list[Comparison]
     reached: list[Reached]
+    start: float = 0.0
+    """where an area begins: at the first evaluation of whoever was evaluated last"""
 
     def ranked(self) -> list[Group]:
         """The best first; those without a score last."""
@@ -73,7 +77,13 @@ class Panel(NamedTuple):
         return {one.label: one.agent if len({other.replay_ratio for other in self.groups}) == 1 else one.label for one in self.groups}
 
     def seeds(self, label: str) -> list[int]:
+        """With a score, of each task."""
         return [int(count) for count in np.isfinite(self.scores[label]).sum(axis=0)]
+
+    def counts(self) -> dict[str, list[tuple[int, int]]]:
+        """By group, of each task: seeds with a score, of how many runs."""
+        runs = {one.label: [sum(run.task == task for run in one.runs) for task in self.tasks] for one in self.groups}
+        return {label: list(zip(self.seeds(label), of, strict=True)) for label, of in runs.items()}
 
 
 class Summary(NamedTuple):
@@ -119,7 +129,10 @@ def only(summary: Summary, *, names: Sequence[str] = (), tasks: Sequence[str] = 
     groups = [one for one in summary.groups if not names or one.agent in names]
     groups = [one._replace(runs=[run for run in one.runs if not tasks or run.task in tasks]) for one in groups]
     kept = summary.grouped._replace(groups=[one for one in groups if one.runs])
-    return summary if kept.groups == summary.groups else summary_of(summary.frame, kept, summary.choices, summary.inks)
+    missing = [one for one in summary.frame.missing if (not names or one.name in names) and (not tasks or one.task in tasks)]
+    if kept.groups == summary.groups and len(missing) == len(summary.frame.missing):
+        return summary
+    return summary_of(summary.frame._replace(missing=missing), kept, summary.choices, summary.inks)
 
 
 def summary_of(frame: Frame, grouped: Grouped, choices: Choices, colours: dict[str, Ink]) -> Summary:
@@ -150,24 +163,31 @@ def _panel(groups: list[Group], board: Board, unscaled: set[str], at: At) -> Pan
     left_out = sorted({task for one in groups for task in reached[one.label]} - set(tasks))
     end = wanted or min((reached[one.label][task] for one in groups for task in tasks), default=-1.0)
     runs = [run for one in groups for run in one.runs if run.task in tasks]
-    steps = grid((board.curve(run) for run in runs), end, BAND_POINTS) if end >= 0 else np.array([])
-    curves = {one.label: board.curves_of(one, tasks, steps) for one in groups} if len(steps) else {}
+    every = grid((board.curve(run) for run in runs), end, sys.maxsize) if end >= 0 else np.array([])
+    whole = {one.label: board.curves_of(one, tasks, every) for one in groups} if len(every) else {}
     area = at == "area"
-    scores = {one.label: _scores(one, curves.get(one.label), steps, area) for one in groups}
+    start = max((board.first(run) for run in runs if board.last(run) >= end), default=0.0) if area else 0.0
+    scores = {one.label: _scores(whole.get(one.label), every, start if area else None) for one in groups}
+    dense = evenly(len(every), REPLICATED_POINTS)
+    shown = evenly(len(dense), BAND_POINTS)
+    steps = every[dense][shown]
     aggregates = {
         label: {name: statistics.interval(found, statistic, generator(label, name)) for name, statistic in AGGREGATES.items()}
         for label, found in scores.items()
     }
-    replicates = {label: statistics.curve_replicates(found, generator(label, "curve"), BAND_REPLICATIONS) for label, found in curves.items()}
+    replicates = {label: statistics.curve_replicates(found[dense], generator(label, "curve"), BAND_REPLICATIONS) for label, found in whole.items()}
     panel = Panel(
         title, groups, tasks, left_out, [one for one in everyone if one not in groups], end, area, steps, scores, aggregates,
         suites=_suites(tasks, scores),
-        bands={label: statistics.curve_band(curves[label], found) for label, found in replicates.items()},
+        bands={label: statistics.curve_band(whole[label][dense][shown], found[:, shown]) for label, found in replicates.items()},
         clocks={one.label: clocks([run for run in one.runs if run.task in tasks], steps) for one in groups},
         profiles={label: statistics.profile_band(found, THRESHOLDS, generator(label, "profile")) for label, found in scores.items() if tasks},
-        comparisons=[], reached=[],
+        comparisons=[], reached=[], start=start,
     )  # fmt: skip
-    return panel._replace(comparisons=_comparisons(panel, board), reached=_reached(panel, curves, replicates)) if len(steps) else panel
+    if not len(steps):
+        return panel
+    ways = {label: _Way(every, dense, whole[label], replicates[label]) for label in whole}
+    return panel._replace(comparisons=_comparisons(panel), reached=_reached(panel, ways))
 
 
 def _common_tasks(groups: list[Group], reached: dict[str, dict[str, float]]) -> list[str]:
@@ -192,10 +212,11 @@ def _comparable(groups: list[Group], reached: dict[str, dict[str, float]]) -> li
     return groups
 
 
-def _scores(one: Group, curves: np.ndarray | None, steps: np.ndarray, area: bool) -> np.ndarray:
+def _scores(curves: np.ndarray | None, steps: np.ndarray, start: float | None) -> np.ndarray:
+    """At the end, or, with a start, on the way from there."""
     if curves is None:
         return np.full((1, 1), np.nan)
-    return statistics.area(curves, steps) if area else curves[-1]
+    return curves[-1] if start is None else statistics.area(curves[steps >= start], steps[steps >= start])
 
 
 def _suites(tasks: list[str], scores: dict[str, np.ndarray]) -> dict[str, dict[str, Interval]]:
@@ -211,14 +232,13 @@ def _suites(tasks: list[str], scores: dict[str, np.ndarray]) -> dict[str, dict[s
 
 
 def clocks(runs: Sequence[RunRecord], steps: np.ndarray) -> dict[str, np.ndarray]:
-    """Updates and seconds, on average over the runs, when a step was reached; nothing where no run tells."""
+    """Updates and seconds, on average over the runs, when a step was reached; NaN where no run tells, as after its last row."""
     found = {}
     for clock, name in CLOCKS.items():
         told = [clock_at(run, name, steps) for run in runs if name in run.training]
         rows = np.array([row for row in told if np.isfinite(row).any()])
         if len(rows):
-            there = np.isfinite(rows)
-            found[clock] = np.where(there, rows, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+            found[clock] = statistics.task_means(rows[:, :, None].transpose(1, 0, 2))[:, 0]
     return found
 
 
@@ -231,18 +251,31 @@ def clock_at(run: RunRecord, name: str, steps: np.ndarray) -> np.ndarray:
     return np.where(steps <= known[-1], np.interp(steps, known, read), np.nan)
 
 
-def _comparisons(panel: Panel, board: Board) -> list[Comparison]:
+def _comparisons(panel: Panel) -> list[Comparison]:
     best, *others = panel.ranked()
     found = []
     for other in others:
         ours, theirs = panel.scores[best.label], panel.scores[other.label]
-        paired = ours.shape == theirs.shape and all(board.seeds_of(best, task) == board.seeds_of(other, task) for task in panel.tasks)
-        told = statistics.difference(ours, theirs, generator(best.label, other.label), paired=paired)
+        told = statistics.difference(ours, theirs, generator(best.label, other.label), paired=paired(best.runs, other.runs, panel.tasks))
         found.append(Comparison(best.label, other.label, told, statistics.improvement_probability(ours, theirs, generator(best.label, other.label))))
     return found
 
 
-def _reached(panel: Panel, curves: dict[str, np.ndarray], replicates: dict[str, np.ndarray]) -> list[Reached]:
+class _Way(NamedTuple):
+    """A group's curves at every evaluation, and resamples of them at some."""
+
+    steps: np.ndarray
+    dense: np.ndarray
+    curves: np.ndarray
+    replicates: np.ndarray
+
+    def reaches(self, target: float) -> Interval:
+        rough = statistics.steps_to_reach(self.curves[self.dense], self.replicates, self.steps[self.dense], target)
+        exact = float(statistics.first_reached(iqm(self.curves), self.steps, target))
+        return rough._replace(estimate=exact, low=min(rough.low, exact))
+
+
+def _reached(panel: Panel, ways: dict[str, _Way]) -> list[Reached]:
     """The paper's `in 60 % of the steps`: each algorithm's way to the final score of the best of the others."""
     found = []
     for one in panel.groups:
@@ -251,7 +284,7 @@ def _reached(panel: Panel, curves: dict[str, np.ndarray], replicates: dict[str, 
         if not finals:
             continue
         other = max(finals, key=lambda label: finals[label])
-        steps = statistics.steps_to_reach(curves[one.label], replicates[one.label], panel.steps, finals[other])
+        steps = ways[one.label].reaches(finals[other])
         found.append(Reached(one.label, other, finals[other], steps, steps.estimate / panel.at if panel.at else np.nan))
     return found
 

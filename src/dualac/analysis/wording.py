@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from dualac.analysis.statistics import Difference, Interval
+from dualac.analysis.statistics import FEW_SEEDS, Difference, Interval
 
 
 def steps_told(number: float) -> str:
@@ -60,6 +60,8 @@ def difference_told(ours: str, theirs: str, found: Difference, seeds: str) -> st
     by = f"{'+' if found.interval.estimate >= 0 else ''}{interval_told(found.interval)}"
     if found.separable:
         return f"{ours} is {'above' if found.interval.estimate > 0 else 'below'} {theirs}: {by} with {seeds} seeds."
+    if found.flat and math.isfinite(found.more_seeds):
+        return f"{ours} and {theirs} are not separable with {seeds} seeds ({by}): fewer than {FEW_SEEDS} seeds without any spread are no certainty."
     if math.isinf(found.more_seeds):
         advice = "no number of seeds up to 1000 would separate them at the observed spread"
     else:

@@ -238,7 +238,8 @@ const CHARTS = {
     const lines = task.groups.flatMap(one => {
       const x = axisOf(one, task.steps);
       const seeds = one.seeds.map(seed => ({ ...ink(one.agent), name: `${one.name}, seed ${seed.seed}`, x, y: seed.y, thin: true }));
-      return [...seeds, { ...ink(one.agent), name: one.name, x, y: one.mean }];
+      const own = one.dash === undefined ? {} : { dash: one.dash };
+      return [...seeds, { ...ink(one.agent), ...own, name: one.name, x, y: one.mean }];
     });
     lineChart(figure, { y: task.unit, axis: state.axis, lines, height: figure.classList.contains("wide") ? 420 : 230 });
   },
