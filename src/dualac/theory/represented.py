@@ -1,29 +1,46 @@
 """Values that are known otherwise than by an ensemble: as a Gaussian, or by quantiles. Both become values with weights, which all else here takes."""
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from dualac.errors import UsageError
-from dualac.theory.moments import Numbers, Scalar, floats, lottery, refuse
+from dualac.theory.moments import Numbers, Scalar, counted, floats, lottery, refuse
 
 
 def gaussian(centre: Scalar, deviation: Scalar, nodes: int = 32) -> tuple[Float[Array, "nodes *rest"], Float[Array, "nodes"]]:
     """Values and weights with the first 2 `nodes` - 1 moments of N(centre, deviation^2): Gauss and Hermite's.
 
-    They are the eigenvalues of the matrix with sqrt(1), sqrt(2), ... beside its diagonal (Golub and Welsch); the weights, its eigenvectors'
-    first entries squared. For an exponential utility no nodes are needed: `gaussian_forms` is exact.
+    For an exponential utility no nodes are needed: `gaussian_forms` is exact. With them it is right to 1e-3 deviations for 2 |beta| deviation up
+    to 8 with 32 nodes and to 10 with 64; beyond, what counts lies farther out than they reach, or than float32 can weigh.
     """
     centre, deviation = floats(centre), floats(deviation)
-    if nodes < 1 or centre.shape != deviation.shape:
-        raise UsageError(
-            f"a Gaussian has at least one node, and as many deviations as means, not {nodes} nodes, {deviation.shape} and {centre.shape}"
-        )
+    nodes = counted(nodes, "a Gaussian has at least one node")
+    if centre.shape != deviation.shape:
+        raise UsageError(f"a Gaussian has as many deviations as means, not {deviation.shape} and {centre.shape}")
     refuse(~(deviation >= 0.0), "a standard deviation is not negative")
-    beside = jnp.sqrt(jnp.arange(1.0, nodes, dtype=centre.dtype))
-    standard, vectors = jnp.linalg.eigh(jnp.diag(beside, 1) + jnp.diag(beside, -1))
-    apart = standard.reshape((-1,) + (1,) * centre.ndim)
-    weights = vectors[0] ** 2
-    return centre[None] + deviation[None] * apart, weights / weights.sum()
+    refuse(~(jnp.isfinite(centre) & jnp.isfinite(deviation)), "mean and deviation must be finite")
+    standard, weights = _hermite(nodes)
+    apart = jnp.asarray(standard, centre.dtype).reshape((-1,) + (1,) * centre.ndim)
+    return centre[None] + deviation[None] * apart, jnp.asarray(weights, centre.dtype)
+
+
+def _hermite(nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights of a standard Gaussian, in float64 whatever JAX is set to: float32 would get the tails wrong by orders of magnitude.
+
+    The nodes are the eigenvalues of the matrix with sqrt(1), sqrt(2), ... beside its diagonal (Golub and Welsch). A weight is one over the sum of
+    the squared orthonormal polynomials there, which is right for the smallest too; the eigenvectors' first entries are not.
+    """
+    beside = np.sqrt(np.arange(1.0, nodes))
+    standard = np.linalg.eigvalsh(np.diag(beside, 1) + np.diag(beside, -1))
+    before, here = np.zeros(nodes), np.ones(nodes)
+    total = np.ones(nodes)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for n in range(1, nodes):
+            before, here = here, (standard * here - np.sqrt(n - 1.0) * before) / np.sqrt(n)
+            total += here**2
+    weights = np.where(np.isfinite(total), 1.0 / total, 0.0)  # hundreds of nodes overflow it, where they weigh nothing
+    return standard, weights / weights.sum()
 
 
 def quantiles(values: Numbers, levels: Numbers | None = None) -> tuple[Float[Array, "n *rest"], Float[Array, "n"]]:
