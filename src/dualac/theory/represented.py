@@ -1,7 +1,9 @@
 """Values that are known otherwise than by an ensemble: as a Gaussian, or by quantiles. Both become values with weights, which all else here takes."""
 
+import functools
+
+import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from dualac.errors import UsageError
@@ -25,22 +27,30 @@ def gaussian(centre: Scalar, deviation: Scalar, nodes: int = 32) -> tuple[Float[
     return centre[None] + deviation[None] * apart, jnp.asarray(weights, centre.dtype)
 
 
-def _hermite(nodes: int) -> tuple[np.ndarray, np.ndarray]:
+@functools.cache
+def _hermite(nodes: int) -> tuple[list[float], list[float]]:
     """Nodes and weights of a standard Gaussian, in float64 whatever JAX is set to: float32 would get the tails wrong by orders of magnitude.
 
     The nodes are the eigenvalues of the matrix with sqrt(1), sqrt(2), ... beside its diagonal (Golub and Welsch). A weight is one over the sum of
     the squared orthonormal polynomials there, which is right for the smallest too; the eigenvectors' first entries are not.
     """
-    beside = np.sqrt(np.arange(1.0, nodes))
-    standard = np.linalg.eigvalsh(np.diag(beside, 1) + np.diag(beside, -1))
-    before, here = np.zeros(nodes), np.ones(nodes)
-    total = np.ones(nodes)
-    with np.errstate(over="ignore", invalid="ignore"):
-        for n in range(1, nodes):
-            before, here = here, (standard * here - np.sqrt(n - 1.0) * before) / np.sqrt(n)
-            total += here**2
-    weights = np.where(np.isfinite(total), 1.0 / total, 0.0)  # hundreds of nodes overflow it, where they weigh nothing
-    return standard, weights / weights.sum()
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+        beside = jnp.sqrt(jnp.arange(1.0, nodes))
+        standard = jnp.linalg.eigvalsh(jnp.diag(beside, 1) + jnp.diag(beside, -1))
+        weights = _christoffel(standard)
+        return standard.tolist(), (weights / weights.sum()).tolist()
+
+
+@jax.jit
+def _christoffel(standard: Float[Array, "nodes"]) -> Float[Array, "nodes"]:
+    def next_one(n: Array, known: tuple[Array, ...]) -> tuple[Array, ...]:
+        before, here, total = known
+        after = (standard * here - jnp.sqrt(n - 1.0) * before) / jnp.sqrt(1.0 * n)
+        return here, after, total + after**2
+
+    one = jnp.ones_like(standard)
+    *_, total = jax.lax.fori_loop(1, len(standard), next_one, (0.0 * one, one, one))
+    return jnp.where(jnp.isfinite(total), 1.0 / total, 0.0)  # hundreds of nodes overflow it, where they weigh nothing
 
 
 def quantiles(values: Numbers, levels: Numbers | None = None) -> tuple[Float[Array, "n *rest"], Float[Array, "n"]]:

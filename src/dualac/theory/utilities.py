@@ -11,8 +11,8 @@ import math
 from dataclasses import dataclass
 from typing import final
 
-import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
@@ -354,7 +354,7 @@ def _order(order: int) -> int:
 
 
 def _known(number: Scalar) -> bool:
-    return not isinstance(number, jax.core.Tracer)
+    return not isinstance(number, Tracer)
 
 
 def _finite(utility: Utility, *numbers: Scalar) -> None:
