@@ -76,6 +76,49 @@ def test_json_is_one_object_with_gradients_weights_count_and_pictures_are_drawn(
         assert_shows_something(Path(picture))
 
 
+def test_large_numbers_stay_apart_in_the_table(said):
+    out = said("--values=-1.2345678e10,9.87654321e9", "--beta", "-1e3", "1e3")
+    rows = [line.split() for line in out.splitlines() if line.lstrip().startswith(("-1000 ", "1000 "))]
+    assert [len(row) for row in rows] == [9, 9, 6, 6, 6, 6]
+    assert float(rows[0][1]) == pytest.approx(-1.2345678e10)
+
+
+def test_json_has_null_where_a_number_overflowed(said):
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    found = json.loads(said("--values=1e200,-1e200", "--json"), parse_constant=refuse)
+    assert found["betas"][0]["variance"] is None and found["betas"][0]["exact"] == -1e200
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """What was asked of each drawing."""
+    from dualac.analysis import theory as draw
+
+    asked = {}
+    for name in ("utilities", "premiums", "errors", "gradient_gaps"):
+        monkeypatch.setattr(draw, name, lambda *given, name=name: asked.update({name: given}) or given[-1])
+    return asked
+
+
+@pytest.mark.parametrize("beta", ["-1", "1"])
+def test_a_steep_utility_keeps_its_marks_and_the_gradient_its_range(said, drawn, beta, tmp_path):
+    """e^2000 would overflow. What can be seen of the expected utility is its height over that of the curve."""
+    said("--values=-1000,1000", "--beta", beta, "--plot", tmp_path)
+    for one in drawn["utilities"][0]:
+        assert np.isfinite(one.utility).all() and np.isfinite(one.worth).all() and (np.diff(one.utility) >= 0).all()
+        height = np.ptp(one.utility)
+        assert 0.05 < (one.expected - one.utility.min()) / height < 0.95
+        assert np.interp(one.certainty, one.x, one.utility) == pytest.approx(one.expected, abs=0.02 * height)
+    assert drawn["gradient_gaps"][0][[0, -1]] == pytest.approx([2e-4, 0.6])
+
+
+def test_what_cannot_be_is_not_drawn(said, drawn, tmp_path):
+    said("--values", "0", "1", "500", "--weights", "0.5", "0.5", "0", "--plot", tmp_path)
+    assert drawn["utilities"][0][0].x.max() < 2 and drawn["premiums"][2] == (-0.5, 0.5)
+
+
 def test_gaussians_are_drawn_before_and_after_tanh(said, tmp_path):
     assert said("gaussians", "--plot", tmp_path).strip() == str(tmp_path / "gaussians.png")
     assert_shows_something(tmp_path / "gaussians.png")
@@ -163,6 +206,7 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(words, sentence, tmp_path,
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=sentence):
         cli.run(["theory", *words])
+    assert list(tmp_path.iterdir()) == []  # no directory for a picture that is not drawn
 
 
 def test_a_directory_that_cannot_be_is_said_before_anything_is_computed(tmp_path):

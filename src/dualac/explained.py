@@ -32,6 +32,8 @@ KEY = 0  # of what is sampled for a picture
 def theory_figures(values: list[float], beta: float, weights: list[float] | None, folder: Path) -> list[Path]:
     """The utility figure, the premium against beta, the errors of the approximations and the distance of their gradients."""
     v, w = lottery(values, weights)
+    if w is not None:
+        v, w = v[w > 0.0], w[w > 0.0]  # what cannot be has no place in a picture
     low, high, centre, deviation = float(v.min()), float(v.max()), float(mean(v, w)), float(spread(v, w))
     if not (deviation > 0 and beta):
         raise UsageError("a picture of risk needs values that differ and a beta other than 0")
@@ -39,7 +41,7 @@ def theory_figures(values: list[float], beta: float, weights: list[float] | None
     betas = jnp.linspace(-4 * edge, 4 * edge, 201)
     premium = jax.vmap(lambda one: forms(v, one, w))(betas)
     apart = deviations(v, w) / deviation
-    sizes, scales = jnp.linspace(0.02, 3.0, 120), jnp.geomspace(1e-3, 3.0, 60)
+    sizes, scales = jnp.linspace(0.02, 3.0, 120), jnp.geomspace(2e-4, 0.6, 60) / abs(beta)
     grid = jnp.linspace(-2.0, 2.0, 161)
     surfaces = jax.vmap(lambda size: jax.vmap(lambda one: forms(size * apart, one, w))(grid))(sizes)
     slopes = jax.vmap(lambda scale: gradients(scale * apart, beta, w))(scales)
@@ -62,12 +64,16 @@ def theory_figures(values: list[float], beta: float, weights: list[float] | None
 
 
 def _worth(beta: float, values: Any, weights: Any) -> Worth:
-    utility, margin = Exponential(beta), 0.08 * float(values.max() - values.min())
-    x = jnp.linspace(values.min() - margin, values.max() + margin, 200)
+    """U is drawn as it is about the value that weighs most, which changes no preference: e^(2 beta V) itself may overflow."""
+    low, high = float(values.min()), float(values.max())
+    utility, margin = Exponential(beta), min(0.08 * (high - low), 0.5 / abs(beta) if beta else math.inf)
+    about = high if beta > 0 else low
+    bent = jnp.clip(about + margin * jnp.linspace(-8.0, 8.0, 161), low - margin, high + margin)  # however little of the whole that is
+    x = jnp.sort(jnp.concatenate([jnp.linspace(low - margin, high + margin, 200), bent]))
     kind = "convex: seeks risk" if beta > 0 else "concave: shuns risk" if beta else "linear: indifferent"
-    worth = utility.value(values)
+    worth = utility.value(values - about)
     certain = float(certainty_equivalent(values, utility, weights))
-    where = np.asarray(x), np.asarray(utility.value(x)), np.asarray(values), np.asarray(worth)
+    where = np.asarray(x), np.asarray(utility.value(x - about)), np.asarray(values), np.asarray(worth)
     return Worth(f"{kind}, β = {beta:g}", *where, float(mean(values, weights)), float(mean(worth, weights)), certain)
 
 

@@ -216,7 +216,7 @@ def test_no_optimist_falls_below_what_it_sees():
     assert (ExactCertainty(-0.2).floor(), ExactCertainty(-5.0).floor()) == (-0.2, -1.0)
 
 
-@pytest.mark.parametrize("wrong", [dict(beta=0.2), dict(beta=math.nan), dict(beta=-0.2, unit="variance")])
+@pytest.mark.parametrize("wrong", [dict(beta=0.2), dict(beta=math.nan), dict(beta=-1e9), dict(beta=-0.2, unit="variance")])
 def test_an_exact_attitude_that_makes_no_sense_is_refused(wrong):
     with pytest.raises(UsageError):
         ExactCertainty(**wrong)

@@ -353,3 +353,90 @@ def test_what_makes_no_sense_is_a_sentence_not_a_nan(asked, sentence):
 def test_a_sentence_reaches_through_a_gradient():
     with pytest.raises(UsageError, match="values between"):
         jax.grad(lambda v: certainty_equivalent(v, Logarithmic()))(jnp.asarray([1.0, -1.0]))
+
+
+# Digits: single precision, and numbers far from 1
+
+
+@pytest.mark.parametrize("utility", [Exponential(-0.2), Logarithmic(), Power(2.5), Prospect(), Quadratic(0.05), Linear()])
+def test_an_expansion_has_any_order(utility):
+    near = [4.0, 5.0, 6.5]
+    exact = float(certainty_equivalent(near, utility))
+    for order in (13, 40):
+        assert float(taylor(near, utility, order).certainty) == pytest.approx(exact, rel=1e-5)
+
+
+def test_an_expansion_of_a_steep_power_stays_within_what_a_float_holds():
+    assert float(taylor([1000.0, 1100.0], Power(20.0), 40).certainty) == pytest.approx(1028.92123, rel=1e-6)
+    assert float(Power(10.0).aversion(1e4)) == pytest.approx(1e-3)
+    assert float(Power(60.0).aversion(1e6)) == pytest.approx(6e-5)
+
+
+def test_an_expansion_that_overflows_is_not_said_to_leave_the_range():
+    with pytest.raises(UsageError, match="overflows float32"):
+        taylor([-1e6, 0.0, 1e6], Exponential(1e3), 6)
+
+
+def test_a_premium_next_to_nothing_keeps_its_digits():
+    found = taylor([4.0, 5.0, 6.5], Exponential(-1e-9), 2)
+    assert float(found.premium) == pytest.approx(-1e-9 * float(np.var([4.0, 5.0, 6.5])), rel=1e-4)
+    assert float(risk_premium([1e6, 1e6 + 1.0], Logarithmic())) == pytest.approx(-1.25e-7, rel=1e-4)
+    assert float(risk_premium([1e6, 1e6 + 1.0], Power(3.0))) == pytest.approx(-3.75e-7, rel=1e-4)
+    assert float(risk_premium([1e3, 1e3 + 1.0], Quadratic(1e-4))) == pytest.approx(-1.3889e-5, rel=1e-3)
+
+
+@pytest.mark.parametrize("beta", [-1e3, -1.0])
+def test_values_far_apart_leave_the_least_its_digits(beta):
+    answer = 0.1 + math.log(2) / (2 * abs(beta))
+    assert float(certainty_equivalent([0.1, 1e6], Exponential(beta))) == pytest.approx(answer, rel=1e-6)
+    assert float(forms([0.1, 1e6], beta).exact) == pytest.approx(answer, rel=1e-6)
+    np.testing.assert_allclose(gradients([0.1, 1e6], beta).exact, [1.0, 0.0])
+    assert float(certainty_equivalent([1e-9, 1e6], Logarithmic())) == pytest.approx(math.sqrt(1e-3), rel=1e-5)
+
+
+def test_what_cannot_be_does_not_count():
+    """Weight 0: for the domain, the range of convergence and the value itself."""
+    there, with_ghost = [4.0, 5.0, 6.5], [1 / 3, 1 / 3, 1 / 3, 0.0]
+    assert float(certainty_equivalent([*there, -1.0], Logarithmic(), with_ghost)) == pytest.approx(130 ** (1 / 3), rel=1e-6)
+    found = taylor([*there, 100.0], Logarithmic(), 8, with_ghost)
+    assert bool(found.converges) and float(found.premium) == pytest.approx(float(taylor(there, Logarithmic(), 8).premium), rel=1e-5)
+    assert float(gradient_orders([*there, 1e4], -0.2, with_ghost).variance) == pytest.approx(float(gradient_orders(there, -0.2).variance), abs=0.1)
+
+
+@pytest.mark.parametrize(("relative_aversion", "everywhere"), [(0.0, True), (-1.0, True), (-0.5, False), (1.0, False), (2.0, False)])
+def test_the_series_of_a_polynomial_converges_everywhere(relative_aversion, everywhere):
+    assert bool(taylor([0.5, 0.5, 9.0], Power(relative_aversion), 1).converges) == everywhere
+
+
+@pytest.mark.parametrize("nodes", [32, 64, 128])
+def test_the_tails_of_a_gaussian_are_right_in_single_precision(nodes):
+    values, weights = gaussian(0.0, 1.0, nodes)
+    assert [float(certainty_equivalent(values, Exponential(beta), weights)) for beta in (0.5, 2.0, -4.0)] == pytest.approx([0.5, 2.0, -4.0], abs=1e-3)
+
+
+def test_a_gaussian_may_be_asked_for_inside_a_program():
+    worth = jax.jit(lambda deviation: certainty_equivalent(*(lambda v, w: (v, Exponential(-0.2), w))(*gaussian(0.0, deviation, 9))))
+    assert float(worth(2.0)) == pytest.approx(-0.8, abs=1e-4)
+    assert float(jax.grad(worth)(2.0)) == pytest.approx(-0.8, abs=1e-3)
+
+
+def test_hundreds_of_nodes_are_finite():
+    values, weights = gaussian(0.0, 1.0, 400)
+    assert np.isfinite(values).all() and float(weights.sum()) == pytest.approx(1.0, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        (lambda: taylor([1.0, 2.0], Linear(), 2.5), "in whole numbers, not 2.5"),
+        (lambda: Linear().derivative(1.0, 1.5), "in whole numbers, not 1.5"),
+        (lambda: gaussian(float("nan"), 1.0), "must be finite"),
+        (lambda: gaussian(0.0, float("inf")), "must be finite"),
+        (lambda: gaussian(0.0, 1.0, 2.5), "at least one node"),
+        (lambda: forms([1 + 2j, 3], -0.2), "complex numbers"),
+        (lambda: certainty_equivalent([1.0, 1e25], Quadratic(-1.0)), "overflows float32"),
+    ],
+)
+def test_what_makes_no_sense_here_is_a_sentence_too(asked, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        asked()

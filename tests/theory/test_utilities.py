@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dualac.theory import Exponential, Linear, Logarithmic, Power, Prospect, Quadratic
+from dualac.errors import UsageError
+from dualac.theory import Exponential, Linear, Logarithmic, Power, Prospect, Quadratic, certainty_equivalent
 
 POSITIVE = jnp.linspace(0.4, 4.0, 5)  # as many as SIGNED: one shape, compiled once
 SIGNED = jnp.asarray([-2.0, -0.7, 0.3, 1.0, 2.5])
@@ -79,3 +80,43 @@ def test_a_nearly_neutral_utility_is_nearly_linear():
 
 def test_the_value_of_prospect_theory_has_a_finite_gradient_at_its_reference():
     assert np.isfinite(jax.grad(lambda x: Prospect().value(x))(0.0))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda: Logarithmic().value(-1.0),
+        lambda: Logarithmic().value(0.0),
+        lambda: Logarithmic().derivative(-1.0),
+        lambda: Logarithmic().aversion(-1.0),
+        lambda: Power(2.0).value(-1.0),
+        lambda: Power(0.5).derivative(-1.0),
+        lambda: Power(2.0).inverse(5.0),
+        lambda: Power(0.5).inverse(-3.0),
+        lambda: Exponential(-0.2).inverse(10.0),
+        lambda: Exponential(0.2).inverse(-10.0),
+        lambda: Quadratic(0.1).value(20.0),
+        lambda: Quadratic(0.1).derivative(20.0),
+        lambda: Quadratic(0.1).inverse(20.0),
+        lambda: Quadratic(-0.1).inverse(-20.0),
+        lambda: Linear().value(float("nan")),
+    ],
+)
+def test_a_number_that_a_utility_does_not_know_is_a_sentence(asked):
+    with pytest.raises(UsageError, match=r"between .* only"):
+        asked()
+
+
+def test_its_numbers_can_be_differentiated_by_and_mapped_over():
+    assert float(jax.grad(lambda beta: Exponential(beta).value(3.0))(0.0)) == pytest.approx(9.0)
+    assert float(jax.grad(lambda beta: Exponential(beta).inverse(3.0))(0.0)) == pytest.approx(-9.0)
+    lottery = jnp.asarray([1.0, 4.0])
+    for build, numbers in ((Power, [0.0, 1.0, 2.0]), (Quadratic, [-0.1, 0.0, 0.1]), (Prospect, [0.3, 0.5, 0.9]), (Exponential, [-0.2, 0.0, 0.2])):
+        worth = jax.jit(lambda number, build=build: certainty_equivalent(lottery, build(number)))
+        np.testing.assert_allclose(jax.vmap(worth)(jnp.asarray(numbers)), [worth(number) for number in numbers], rtol=1e-9)
+        near = [float(worth(numbers[1] + step)) for step in (-1e-4, 1e-4)]
+        assert float(jax.grad(worth)(numbers[1])) == pytest.approx((near[1] - near[0]) / 2e-4, rel=1e-5)
+
+
+def test_it_is_a_static_argument_of_jit():
+    assert float(jax.jit(certainty_equivalent, static_argnums=1)(jnp.asarray([1.0, 4.0]), Power(2.0))) == pytest.approx(1.6)

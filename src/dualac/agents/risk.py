@@ -27,6 +27,7 @@ from dualac.types import Key, Metrics
 Stat = Literal["std", "var"]  # what beta weighs: the critics' deviation, as in every algorithm, or their variance, as in the paper's theorem
 
 LEAST_UNIT = 1e-30  # of the spread, to divide by
+LEAST_BETA = -1e6  # of an exact certainty equivalent: below, float32 knows only its limit, and t may overflow
 
 
 def certainty(qs: Float[Array, "critics *rest"], beta: float | Float[Array, ""], stat: Stat = "std") -> Float[Array, "*rest"]:
@@ -137,6 +138,10 @@ class ExactCertainty(Attitude):
     def __post_init__(self) -> None:
         super().__post_init__()
         refuse_optimism(self.beta)
+        if self.beta < LEAST_BETA:
+            raise UsageError(
+                f"a beta of {self.beta} is the minimum to all digits, which Fixed(-1) takes of two critics; give at least {LEAST_BETA:g}"
+            )
 
     def check(self, critics: int) -> None:
         require_disagreement(critics, bool(self.beta))

@@ -1,7 +1,9 @@
 """The theorem on the command line: `dualac theory`."""
 
 import argparse
+import contextlib
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ def theory(words: list[str]) -> int:
     parser.add_argument("--values", nargs="+", metavar="V", required=True, help="what an ensemble of critics says")
     parser.add_argument("--beta", nargs="+", metavar="B", default=["-0.2"], help="attitudes to risk: negative shuns it, positive seeks it (-0.2)")
     parser.add_argument("--weights", nargs="+", metavar="W", help="their probabilities (all alike)")
-    parser.add_argument("--json", action="store_true", help="one object, gradients included")
+    parser.add_argument("--json", action="store_true", help="one object, gradients included; null is what overflows")
     parser.add_argument(
         "--plot", type=Path, metavar="DIR", help="draw utility, premium, errors and gradients into this directory; of several betas the first"
     )
@@ -42,7 +44,7 @@ def theory(words: list[str]) -> int:
 
             drawn = theory_figures(values, betas[0], weights, directory(asked.plot))
     if asked.json:
-        print(json.dumps(found | {"figures": [str(path) for path in drawn]}))
+        print(json.dumps(told(found | {"figures": [str(path) for path in drawn]}), allow_nan=False))
     else:
         show(found)
         for path in drawn:
@@ -71,21 +73,30 @@ def comparison(values: list[float], betas: list[float], weights: list[float] | N
     }
 
 
+def told(found: Any) -> Any:
+    """As JSON has it, which knows no infinity: what overflowed is null."""
+    if isinstance(found, dict):
+        return {name: told(one) for name, one in found.items()}
+    if isinstance(found, list):
+        return [told(one) for one in found]
+    return None if isinstance(found, float) and not math.isfinite(found) else found
+
+
 def show(found: dict[str, Any]) -> None:
     from dualac.theory import Forms
 
     names = Forms._fields
     lines = ["certainty equivalent"]
-    lines.append(f"{'beta':>10}" + "".join(f"{name:>14}" for name in names) + f"{'2 beta^2 Var':>14}")
+    lines.append(f"{'beta':>10}" + "".join(f" {name:>13}" for name in names) + f" {'2 beta^2 Var':>13}")
     for row in found["betas"]:
         beyond = "" if row["series_converges"] else "  the series diverges"
-        lines.append(f"{row['beta']:>10.6g}" + "".join(f"{row[name]:>14.8g}" for name in names) + f"{row['series_argument']:>14.6g}{beyond}")
+        lines.append(f"{row['beta']:>10.6g}" + "".join(f" {row[name]:>13.8g}" for name in names) + f" {row['series_argument']:>13.6g}{beyond}")
     lines += ["", "what an actor climbs: the weight of each value in the gradient"]
-    lines.append(f"{'beta':>10}{'value':>14}" + "".join(f"{name:>14}" for name in names))
+    lines.append(f"{'beta':>10} {'value':>13}" + "".join(f" {name:>13}" for name in names))
     for row in found["betas"]:
         for number, value in enumerate(found["values"]):
-            slopes = "".join(f"{row['gradients'][name][number]:>14.6f}" for name in names)
-            lines.append(f"{row['beta']:>10.6g}{value:>14.6g}{slopes}")
+            slopes = "".join(f" {row['gradients'][name][number]:>13.6f}" for name in names)
+            lines.append(f"{row['beta']:>10.6g} {value:>13.6g}{slopes}")
     console.print(f"{len(found['values'])} values, mean {found['mean']:.8g}, spread {found['spread']:.8g}\n", soft_wrap=True)
     console.print("\n".join(lines), soft_wrap=True)
 
@@ -164,11 +175,16 @@ def picture(parser: Parser, words: list[str]) -> argparse.Namespace:
 
 
 def directory(path: Path) -> Path:
-    """Made if need be; what cannot be written is said before anything is computed for it."""
+    """What cannot be a directory is said before anything is computed for it. It is made to try, and stays when there is a picture to put into it."""
+    new = [one for one in (path, *path.parents) if not one.exists()]
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{path} cannot be a directory ({error.strerror})") from None
+    finally:
+        with contextlib.suppress(OSError):
+            for one in new:
+                one.rmdir()
     return path
 
 

@@ -1,13 +1,11 @@
 """Certainty equivalents: the sure amount that is worth as much as an uncertain value, exactly and by Taylor's expansion."""
 
-import math
 from typing import NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from dualac.errors import UsageError
-from dualac.theory.moments import Numbers, deviations, lottery, mean, moment, refuse
+from dualac.theory.moments import Numbers, Values, Weights, counted, deviations, lottery, mean, possible, refuse
 from dualac.theory.utilities import Utility
 
 
@@ -16,16 +14,12 @@ def certainty_equivalent(values: Numbers, utility: Utility, weights: Numbers | N
 
     Exact. For an exponential or power utility it is a log-mean-exp, so that it neither over- nor underflows where U itself would.
     """
-    values, weights = lottery(values, weights)
-    utility.check(values)
-    return utility.equivalent(values, weights)
+    return _finite(utility.equivalent(*_lottery_for(utility, values, weights)))
 
 
 def risk_premium(values: Numbers, utility: Utility, weights: Numbers | None = None) -> Float[Array, "*rest"]:
     """Upsilon = V^c - E V: negative for who shuns risk. The paper's sign; economists often write the opposite."""
-    values, weights = lottery(values, weights)
-    utility.check(values)
-    return utility.premium(values, weights)
+    return _finite(utility.premium(*_lottery_for(utility, values, weights)))
 
 
 class Expansion(NamedTuple):
@@ -43,14 +37,26 @@ def taylor(values: Numbers, utility: Utility, order: int = 2, weights: Numbers |
     The paper prints the sum from n = 1 without U(mu) and without taking mu off again; this is what it means. For an exponential utility,
     order 2 is the logarithmic form mu + log(1 + 2 beta^2 Var) / 2 beta.
     """
-    if order < 1:
-        raise UsageError(f"an expansion has at least order 1, not {order}")
-    values, weights = lottery(values, weights)
-    utility.check(values)
-    centre = mean(values, weights)
-    terms = [utility.curvature(centre, n) * moment(values, n, weights) / math.factorial(n) for n in range(2, order + 1)]
-    certainty = utility.beyond(centre, sum(terms, jnp.zeros_like(centre)))
-    refuse(~jnp.isfinite(certainty), f"the expansion of order {order} leaves the range of {utility}: it has no certainty equivalent there")
-    reach = jnp.abs(deviations(values, weights)).max(axis=0)
-    premium = certainty - centre
-    return Expansion(certainty, premium, premium - utility.premium(values, weights), reach < utility.radius(centre))
+    order = counted(order, "an expansion has at least order 1")
+    values, weights = _lottery_for(utility, values, weights)
+    centre, epsilon = mean(values, weights), deviations(values, weights)
+    gain = mean(utility.series(centre, epsilon, order), weights)
+    refuse(~jnp.isfinite(gain), f"the expansion of order {order} overflows {values.dtype}: its terms are larger than that can hold")
+    premium = utility.further(centre, gain)
+    refuse(jnp.isnan(premium), f"the expansion of order {order} leaves the range of {utility}: it has no certainty equivalent there")
+    refuse(jnp.isinf(premium), f"the certainty equivalent of the expansion of order {order} overflows {values.dtype}")
+    reach = jnp.abs(epsilon).max(axis=0)
+    return Expansion(centre + premium, premium, premium - utility.premium(values, weights), reach < utility.radius(centre))
+
+
+def _finite(found: Array) -> Array:
+    refuse(~jnp.isfinite(found), f"the utility of these values overflows {found.dtype}")
+    return found
+
+
+def _lottery_for(utility: Utility, values: Numbers, weights: Numbers | None) -> tuple[Values, Weights]:
+    """Values that this utility knows, where they are possible at all, and their weights."""
+    given, known = lottery(values, weights)
+    given = possible(given, known)
+    utility.check(given)
+    return given, known

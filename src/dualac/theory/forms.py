@@ -21,11 +21,13 @@ from dualac.theory.moments import (
     Weights,
     attitude,
     deviations,
+    entropic_equivalent,
     entropic_premium,
     floats,
     lottery,
     mean,
     moment,
+    possible,
     refuse,
     spread,
 )
@@ -81,7 +83,7 @@ def gradient_orders(values: Numbers, beta: Scalar, weights: Numbers | None = Non
     Measured by halving once, from a spread that rounding allows: float64 sees farther than float32. Infinite where there is no difference at all.
     """
     values, beta, weights = lottery_of(values, beta, weights)
-    epsilon = deviations(values, weights)
+    epsilon = deviations(possible(values, weights), weights)
     widest = jnp.abs(2.0 * beta * epsilon).max()
     refuse(widest == 0.0, "an order of convergence needs values that differ, and a beta other than 0")
     near = float(jnp.finfo(values.dtype).eps) ** (1 / 6) / widest  # the cube of it, a gradient's difference, keeps half of the digits
@@ -97,7 +99,13 @@ def lottery_of(values: Numbers, beta: Scalar, weights: Numbers | None) -> tuple[
 
 
 def exact_form(values: Values, beta: Scalar, weights: Weights = None) -> Float[Array, "*rest"]:
+    """As an agent climbs it, whose critics are never far apart in units of 1 / beta. Runs keep its bits."""
     return mean(values, weights) + entropic_premium(values, 2.0 * beta, weights)
+
+
+def anywhere_form(values: Values, beta: Scalar, weights: Weights = None) -> Float[Array, "*rest"]:
+    """The exact form for values however far apart."""
+    return entropic_equivalent(values, 2.0 * beta, weights)
 
 
 def logarithmic_form(values: Values, beta: Scalar, weights: Weights = None) -> Float[Array, "*rest"]:
@@ -112,7 +120,7 @@ def deviation_form(values: Values, beta: Scalar, weights: Weights = None) -> Flo
     return mean(values, weights) + beta * spread(values, weights)
 
 
-FORMS = Forms(exact_form, logarithmic_form, variance_form, deviation_form)
+FORMS = Forms(anywhere_form, logarithmic_form, variance_form, deviation_form)
 
 
 @jax.jit

@@ -6,6 +6,7 @@ Whatever is wrong with the numbers is said in a sentence as soon as they are kno
 import contextlib
 import functools
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from jaxtyping import Array, Float
 
 from dualac.errors import UsageError
 
+FAR = 64.0  # |t epsilon| from which a certainty equivalent is counted from an end of the values, not from their mean
 TOLERANCE = 1e-4  # of the sum of weights: float32, and decimals typed by hand
 
 Numbers = ArrayLike | Sequence[float]
@@ -37,7 +39,20 @@ def floats(numbers: Any) -> Array:
         given = jnp.asarray(numbers)
     except (TypeError, ValueError):
         raise UsageError(f"{numbers!r} is not an array of numbers") from None
+    if jnp.issubdtype(given.dtype, jnp.complexfloating):
+        raise UsageError("complex numbers are not ordered: values, weights and betas are real")
     return given if jnp.issubdtype(given.dtype, jnp.floating) else given.astype(float)
+
+
+def counted(number: Any, sentence: str) -> int:
+    """A whole number of at least 1."""
+    try:
+        given = operator.index(number)
+    except TypeError:
+        given = 0
+    if given < 1:
+        raise UsageError(f"{sentence}, in whole numbers, not {number}")
+    return given
 
 
 def lottery(values: Numbers, weights: Numbers | None = None) -> tuple[Values, Weights]:
@@ -55,6 +70,11 @@ def lottery(values: Numbers, weights: Numbers | None = None) -> tuple[Values, We
     total = weights.sum()
     refuse(~(jnp.abs(total - 1.0) <= TOLERANCE), "the weights must sum to one: divide them by their sum")
     return values, weights / total
+
+
+def possible(values: Values, weights: Weights = None) -> Values:
+    """The values, with the likeliest in place of each of weight 0, which is then as if it were not there."""
+    return values if weights is None else jnp.where(column(weights, values) > 0.0, values, values[jnp.argmax(weights)][None])
 
 
 def attitude(beta: Any) -> Float[Array, ""]:
@@ -104,14 +124,38 @@ def entropic_premium(values: Values, t: Scalar, weights: Weights = None) -> Floa
     second = mean(near * x, weights)
     series = second / 2.0 + mean(near * x**2, weights) / 6.0 + (mean(near * x**3, weights) - 3.0 * second * mean(x**2, weights)) / 24.0
 
-    possible = jnp.ones_like(epsilon, bool) if weights is None else jnp.broadcast_to(column(weights, values) > 0.0, epsilon.shape)
+    there = _there(values, weights)
     x = t * epsilon
-    top = jax.lax.stop_gradient(jnp.where(possible, x, -math.inf).max(axis=0))
-    below = jnp.where(possible, x - top[None], 0.0)
+    top = jax.lax.stop_gradient(jnp.where(there, x, -math.inf).max(axis=0))
+    log = _log_mean_exp(jnp.where(there, x - top[None], 0.0), weights)
+    return jnp.where(small, series, (top + log) / jnp.where(t == 0.0, 1.0, t))
+
+
+@functools.partial(jax.jit, inline=True)
+def entropic_equivalent(values: Values, t: Scalar, weights: Weights = None, centre: Array | None = None) -> Float[Array, "*rest"]:
+    """(1/t) log E e^(t V): the mean (`centre`, if it is known better) and the premium, as long as they are not far apart.
+
+    Beyond |t epsilon| = FAR, where the one would take nearly all digits of the other, it is counted from the value that weighs most.
+    """
+    t = jnp.asarray(t, values.dtype)
+    near = (mean(values, weights) if centre is None else centre) + entropic_premium(values, t, weights)
+    far = jnp.abs(t * deviations(values, weights)).max(axis=0) > FAR
+    there = _there(values, weights)
+    end = jnp.where(t > 0.0, jnp.where(there, values, -math.inf).max(axis=0), jnp.where(there, values, math.inf).min(axis=0))
+    end = jax.lax.stop_gradient(end)
+    log = _log_mean_exp(jnp.where(there & far[None], t * (values - end[None]), 0.0), weights)
+    return jnp.where(far, end + log / jnp.where(t == 0.0, 1.0, t), near)
+
+
+def _there(values: Values, weights: Weights) -> Array:
+    return jnp.ones_like(values, bool) if weights is None else jnp.broadcast_to(column(weights, values) > 0.0, values.shape)
+
+
+def _log_mean_exp(below: Values, weights: Weights) -> Float[Array, "*rest"]:
+    """log E e^x of what is at most, and somewhere, 0."""
     lack = mean(jnp.expm1(below), weights)  # in (-1, 0]
     slight = lack > -0.5  # here log1p keeps digits that a logarithm near 1 would lose
-    log = jnp.where(slight, jnp.log1p(jnp.where(slight, lack, 0.0)), jnp.log(jnp.where(slight, 1.0, mean(jnp.exp(below), weights))))
-    return jnp.where(small, series, (top + log) / jnp.where(t == 0.0, 1.0, t))
+    return jnp.where(slight, jnp.log1p(jnp.where(slight, lack, 0.0)), jnp.log(jnp.where(slight, 1.0, mean(jnp.exp(below), weights))))
 
 
 def column(weights: Float[Array, "k"], values: Values) -> Float[Array, "k ..."]:

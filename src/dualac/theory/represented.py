@@ -1,29 +1,56 @@
 """Values that are known otherwise than by an ensemble: as a Gaussian, or by quantiles. Both become values with weights, which all else here takes."""
 
+import functools
+
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from dualac.errors import UsageError
-from dualac.theory.moments import Numbers, Scalar, floats, lottery, refuse
+from dualac.theory.moments import Numbers, Scalar, counted, floats, lottery, refuse
 
 
 def gaussian(centre: Scalar, deviation: Scalar, nodes: int = 32) -> tuple[Float[Array, "nodes *rest"], Float[Array, "nodes"]]:
     """Values and weights with the first 2 `nodes` - 1 moments of N(centre, deviation^2): Gauss and Hermite's.
 
-    They are the eigenvalues of the matrix with sqrt(1), sqrt(2), ... beside its diagonal (Golub and Welsch); the weights, its eigenvectors'
-    first entries squared. For an exponential utility no nodes are needed: `gaussian_forms` is exact.
+    For an exponential utility no nodes are needed: `gaussian_forms` is exact. With them it is right to 1e-3 deviations for 2 |beta| deviation up
+    to 8 with 32 nodes and to 10 with 64; beyond, what counts lies farther out than they reach, or than float32 can weigh.
     """
     centre, deviation = floats(centre), floats(deviation)
-    if nodes < 1 or centre.shape != deviation.shape:
-        raise UsageError(
-            f"a Gaussian has at least one node, and as many deviations as means, not {nodes} nodes, {deviation.shape} and {centre.shape}"
-        )
+    nodes = counted(nodes, "a Gaussian has at least one node")
+    if centre.shape != deviation.shape:
+        raise UsageError(f"a Gaussian has as many deviations as means, not {deviation.shape} and {centre.shape}")
     refuse(~(deviation >= 0.0), "a standard deviation is not negative")
-    beside = jnp.sqrt(jnp.arange(1.0, nodes, dtype=centre.dtype))
-    standard, vectors = jnp.linalg.eigh(jnp.diag(beside, 1) + jnp.diag(beside, -1))
-    apart = standard.reshape((-1,) + (1,) * centre.ndim)
-    weights = vectors[0] ** 2
-    return centre[None] + deviation[None] * apart, weights / weights.sum()
+    refuse(~(jnp.isfinite(centre) & jnp.isfinite(deviation)), "mean and deviation must be finite")
+    standard, weights = _hermite(nodes)
+    apart = jnp.asarray(standard, centre.dtype).reshape((-1,) + (1,) * centre.ndim)
+    return centre[None] + deviation[None] * apart, jnp.asarray(weights, centre.dtype)
+
+
+@functools.cache
+def _hermite(nodes: int) -> tuple[list[float], list[float]]:
+    """Nodes and weights of a standard Gaussian, in float64 whatever JAX is set to: float32 would get the tails wrong by orders of magnitude.
+
+    The nodes are the eigenvalues of the matrix with sqrt(1), sqrt(2), ... beside its diagonal (Golub and Welsch). A weight is one over the sum of
+    the squared orthonormal polynomials there, which is right for the smallest too; the eigenvectors' first entries are not.
+    """
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+        beside = jnp.sqrt(jnp.arange(1.0, nodes))
+        standard = jnp.linalg.eigvalsh(jnp.diag(beside, 1) + jnp.diag(beside, -1))
+        weights = _christoffel(standard)
+        return standard.tolist(), (weights / weights.sum()).tolist()
+
+
+@jax.jit
+def _christoffel(standard: Float[Array, "nodes"]) -> Float[Array, "nodes"]:
+    def next_one(n: Array, known: tuple[Array, ...]) -> tuple[Array, ...]:
+        before, here, total = known
+        after = (standard * here - jnp.sqrt(n - 1.0) * before) / jnp.sqrt(1.0 * n)
+        return here, after, total + after**2
+
+    one = jnp.ones_like(standard)
+    *_, total = jax.lax.fori_loop(1, len(standard), next_one, (0.0 * one, one, one))
+    return jnp.where(jnp.isfinite(total), 1.0 / total, 0.0)  # hundreds of nodes overflow it, where they weigh nothing
 
 
 def quantiles(values: Numbers, levels: Numbers | None = None) -> tuple[Float[Array, "n *rest"], Float[Array, "n"]]:
