@@ -251,8 +251,7 @@ def test_hostile_names_are_drawn_as_they_are_written(tmp_path: Path):
         ("FAILED", ["step"], 10**400, ""),
     ],
 )
-def test_no_value_of_a_file_makes_a_report_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, where: list[str], value: Any, told: str):
-    monkeypatch.setattr(paper, "FIGURES", {"curves": FIGURES["curves"]})
+def test_no_value_of_a_file_makes_a_report_fail(tmp_path: Path, file: str, where: list[str], value: Any, told: str):
     write_run(tmp_path / "runs", "sac")
     path = write_run(tmp_path / "runs") / file
     spec = tree = json.loads(path.read_text()) if path.exists() else {}

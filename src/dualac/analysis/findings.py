@@ -184,7 +184,7 @@ def _about_machines(runs: Sequence[RunRecord]) -> list[Problem]:
 
 
 def commands(summary: Summary) -> list[str]:
-    """What would make these runs again, a line an algorithm and task, and one more where seeds are unlike in length or in how often they are judged."""
+    """What would make these runs again: a line an algorithm and task, several where seeds are unlike in length or in how often they are judged."""
     lines = []
     for one in summary.groups:
         for task in sorted(one.tasks):

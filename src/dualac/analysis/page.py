@@ -22,7 +22,17 @@ from dualac.analysis.findings import MOST_LISTED, commands, headline, problems
 from dualac.analysis.groups import told_rules
 from dualac.analysis.panels import caption
 from dualac.analysis.paper import (
-    BASE, DISTRIBUTIONAL, LAYER_NORM, REFERENCE, among, dual_told, gallery, hard, hard_told, planned_of, value_told,
+    BASE,
+    DISTRIBUTIONAL,
+    LAYER_NORM,
+    REFERENCE,
+    among,
+    dual_told,
+    gallery,
+    hard,
+    hard_told,
+    planned_of,
+    value_told,
 )  # fmt: skip
 from dualac.analysis.statistics import AGGREGATES
 from dualac.analysis.summary import THRESHOLDS, Panel, Summary
@@ -190,8 +200,9 @@ def _shown(summary: Summary, variants: Sequence[Variant], home: Path) -> dict[st
         "downloads": [("aggregates", "aggregates.csv"), ("tasks", "tasks.csv"), ("json", "report.json"), ("latex", "scores.tex")],
         "read": count_told(len(summary.frame.runs), "run"),
     }
-    names = (("scores", "panels"), ("efficiency", "panels"), ("robustness", "panels"), ("variants", "special"), ("tasks", "tasks"), ("inside", "inside"),
-             ("overestimation", "overestimation"), ("ablations", "shares"), ("cost", "costs"), ("completeness", "grid"))  # fmt: skip
+    names = (("scores", "panels"), ("efficiency", "panels"), ("robustness", "panels"), ("variants", "special"), ("tasks", "tasks"),
+             ("inside", "inside"), ("overestimation", "overestimation"), ("ablations", "shares"), ("cost", "costs"),
+             ("completeness", "grid"))  # fmt: skip
     sections = [(name, name.capitalize()) for name, key in names if told[key]]
     return {**told, "sections": [*sections, ("problems", f"Problems ({len(found)})"), ("reproduce", "Reproduce")]}
 
