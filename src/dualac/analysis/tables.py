@@ -33,7 +33,7 @@ def design(summary: Summary, base: str) -> list[Share]:
 
 
 def sensitivity(summary: Summary, reference: str) -> list[Share]:
-    """Agents of one name that differ from the one in their middle by one setting: percent over the reference."""
+    """Agents of one name that differ from the default, or else from the one in their middle, by one setting: percent over the reference."""
     rows = []
     for panel in summary.panels:
         others = [one for one in panel.groups if one.agent == reference]
@@ -47,7 +47,7 @@ def sensitivity(summary: Summary, reference: str) -> list[Share]:
 
 
 def _slices(panel: Panel, same: list[Group], reference: Group) -> list[Share]:
-    middle = min(same, key=lambda one: sum(len(_apart(one, other)) for other in same))
+    middle = min(same, key=lambda one: (one.agent != one.name, sum(len(_apart(one, other)) for other in same)))
     slices: dict[str, list[tuple[Any, Group]]] = {}
     for one in same:
         apart = _apart(middle, one)
@@ -58,7 +58,7 @@ def _slices(panel: Panel, same: list[Group], reference: Group) -> list[Share]:
         for value, one in sorted(some, key=lambda pair: _order(pair[0])):
             share = _over(panel, one, reference)
             percent = Interval(100 * (share.estimate - 1), 100 * (share.low - 1), 100 * (share.high - 1), share.defined)
-            rows.append(Share(panel.title, f"{path.removeprefix('algorithm.')} = {value}", one.agent, percent, one is middle))
+            rows.append(Share(panel.title, f"{path.removeprefix('algorithm.')} = {value}", one.agent, percent, one is middle and one.agent == one.name))
     return rows
 
 
