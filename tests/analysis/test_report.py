@@ -24,7 +24,7 @@ from dualac.analysis.panels import caption
 from dualac.analysis.paper import FIGURES, gallery
 from dualac.analysis.style import COLOURS, inks
 from dualac.analysis.summary import Choices, Summary, only, summarise
-from dualac.analysis.tables import sensitivity
+from dualac.analysis.tables import differences, sensitivity
 from dualac.analysis.versions import with_defaults
 from dualac.cli import run
 from dualac.errors import DataError, UsageError
@@ -564,3 +564,19 @@ def test_a_sensitivity_study_without_the_default_marks_none(tmp_path: Path):
     assert [row.default for row in sensitivity(summary(tmp_path, rows=rows), "sac")] == [False, False]
     write_run(tmp_path)
     assert [row.default for row in sensitivity(summary(tmp_path, rows=rows), "sac")] == [False, True, False]
+
+
+def test_what_agents_differ_in_is_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(paper, "FIGURES", {})
+    write_run(tmp_path, "dac")
+    assert "Settings in which" not in shown(tmp_path).text
+    write_run(tmp_path, "sac", changes={"algorithm.explorer": {"part": "Sampled"}, "reset_every": 7})
+    titles, rows = differences(summary(tmp_path).groups)
+    assert titles == ["setting", "dac", "sac"]
+    assert ["explorer.part", "OptimisticActor", "Sampled"] in rows
+    assert ["explorer.target_kl", "0.25", "-"] in rows
+    assert ["reset_every", "0", "7"] in rows
+    assert not any(row[0] == "gamma" for row in rows)
+    assert "Settings in which these agents differ" in shown(tmp_path).text
+    assert run(["report", str(tmp_path), "--format", "md"]) == 0
+    assert "| reset\\_every | 0 | 7 |" in (tmp_path / "report.md").read_text()

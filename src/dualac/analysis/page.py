@@ -36,7 +36,7 @@ from dualac.analysis.paper import (
 )  # fmt: skip
 from dualac.analysis.statistics import AGGREGATES
 from dualac.analysis.summary import THRESHOLDS, Panel, Summary
-from dualac.analysis.tables import costs, design, sensitivity
+from dualac.analysis.tables import costs, design, differences, sensitivity
 from dualac.analysis.wording import count_told, interval_told, number_told, range_told, reach_told, several, steps_told
 
 
@@ -173,6 +173,7 @@ def _shown(summary: Summary, variants: Sequence[Variant], home: Path) -> dict[st
         }
         for one in _shares(summary)
     ]
+    titles, unlike = differences(summary.groups)
     overestimated = [title for title, _ in charts.overestimation_data(summary.groups)]
     dual, valued = _dual(summary), [one for one in summary.groups if any(map(value_told, one.runs))]
     told = {
@@ -196,6 +197,7 @@ def _shown(summary: Summary, variants: Sequence[Variant], home: Path) -> dict[st
         "more_problems": max(0, len(found) - MOST_LISTED),
         "missing": gallery(summary).missing,
         "commands": commands(summary),
+        "settings": Table(titles, [[Text(cell) for cell in row] for row in unlike]) if unlike else None,
         "latex": latex(summary) if _scored(summary) else "",
         "downloads": [("aggregates", "aggregates.csv"), ("tasks", "tasks.csv"), ("json", "report.json"), ("latex", "scores.tex")],
         "read": count_told(len(summary.frame.runs), "run"),
