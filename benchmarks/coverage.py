@@ -15,9 +15,8 @@ SETUPS = ((2, 1), (3, 1), (5, 1), (10, 1), (2, 10), (3, 10), (5, 10), (10, 10), 
 def main() -> None:
     worlds = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
     statistics.REPLICATIONS = 1_000
-    print(
-        "| seeds | tasks | 95 % interval of the IQM covers | equal algorithms called apart | the same in pairs | of successes | the same by percentiles |"
-    )
+    titles = ("seeds", "tasks", "95 % interval of the IQM covers", "equal algorithms called apart", "the same in pairs", "of successes")
+    print(f"| {' | '.join((*titles, 'the same by percentiles'))} |")
     print("|---|---|---|---|---|---|---|")
     for seeds, tasks in SETUPS:
         simulate = np.random.default_rng([seeds, tasks])

@@ -80,7 +80,7 @@ def test_places_under_other_rules_are_not_compared(tmp_path: Path):
         write_run(tmp_path / "a", "dac", "metaworld/hammer", seed)
         write_run(tmp_path / "b", "sac", "metaworld/hammer", seed, changes={"protocol": PROTOCOL | {"metaworld_cap": 500}})
     places = [tmp_path / "a", tmp_path / "b"]
-    with pytest.raises(DataError, match="metaworld_cap 500, not 200.*--unlike separate"):
+    with pytest.raises(DataError, match=r"metaworld_cap 500, not 200.*--unlike separate"):
         compare(places)
     assert [row.label for row in compare(places, Choices(unlike="separate")).rows] == ["dac", "sac [metaworld_cap=500]"]
     write_run(tmp_path / "b", "sac", "metaworld/hammer", 2)

@@ -24,6 +24,7 @@ from dualac.analysis.panels import caption
 from dualac.analysis.paper import FIGURES, gallery
 from dualac.analysis.style import COLOURS, Decimals, inks
 from dualac.analysis.summary import Choices, Summary, only, summarise
+from dualac.analysis.tables import differences, sensitivity
 from dualac.analysis.versions import with_defaults
 from dualac.cli import run
 from dualac.errors import DataError, UsageError
@@ -251,8 +252,7 @@ def test_hostile_names_are_drawn_as_they_are_written(tmp_path: Path):
         ("FAILED", ["step"], 10**400, ""),
     ],
 )
-def test_no_value_of_a_file_makes_a_report_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, where: list[str], value: Any, told: str):
-    monkeypatch.setattr(paper, "FIGURES", {"curves": FIGURES["curves"]})
+def test_no_value_of_a_file_makes_a_report_fail(tmp_path: Path, file: str, where: list[str], value: Any, told: str):
     write_run(tmp_path / "runs", "sac")
     path = write_run(tmp_path / "runs") / file
     spec = tree = json.loads(path.read_text()) if path.exists() else {}
@@ -542,3 +542,44 @@ def test_variants_are_in_the_page_where_their_runs_are(tmp_path: Path):
         ["dac", "dac-ln", "redq", "sac"],
         ["dac", "dac-ln", "redq"],
     ]
+
+
+def test_the_first_step_of_all_can_be_asked_for(tmp_path: Path):
+    write_sweep(tmp_path, {"dac": 0.6, "sac": 0.4}, ["dmc/cheetah-run"], 2)
+    found = summary(tmp_path, at=0)
+    assert found.panels[0].at == 0
+    assert found.panels[0].aggregates["dac"]["IQM"].estimate == pytest.approx(0, abs=1e-3)
+    assert "nan" not in " ".join(headline(found))
+
+
+def test_a_score_below_nothing_is_drawn_whole(tmp_path: Path):
+    write_sweep(tmp_path, {"dac": 0.6, "sac": 0.4}, ["gym/x"], 2)
+    found = summary(tmp_path, bounds={"": (800.0, 1000.0)})
+    axes = next(one for one in gallery(found).pictures if one.name == "final-score").draw().axes[0]
+    assert axes.get_xlim()[0] < found.panels[0].aggregates["sac"]["IQM"].low < 0
+
+
+def test_a_sensitivity_study_without_the_default_marks_none(tmp_path: Path):
+    write_run(tmp_path, "sac", final=0.4)
+    for value in (0.05, 0.5):
+        write_run(tmp_path / str(value), changes={"algorithm.explorer.target_kl": value})
+    rows = {"dac": settings(with_defaults(SPEC))}
+    assert [row.default for row in sensitivity(summary(tmp_path, rows=rows), "sac")] == [False, False]
+    write_run(tmp_path)
+    assert [row.default for row in sensitivity(summary(tmp_path, rows=rows), "sac")] == [False, True, False]
+
+
+def test_what_agents_differ_in_is_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(paper, "FIGURES", {})
+    write_run(tmp_path, "dac")
+    assert "Settings in which" not in shown(tmp_path).text
+    write_run(tmp_path, "sac", changes={"algorithm.explorer": {"part": "Sampled"}, "reset_every": 7})
+    titles, rows = differences(summary(tmp_path).groups)
+    assert titles == ["setting", "dac", "sac"]
+    assert ["explorer.part", "OptimisticActor", "Sampled"] in rows
+    assert ["explorer.target_kl", "0.25", "-"] in rows
+    assert ["reset_every", "0", "7"] in rows
+    assert not any(row[0] == "gamma" for row in rows)
+    assert "Settings in which these agents differ" in shown(tmp_path).text
+    assert run(["report", str(tmp_path), "--format", "md"]) == 0
+    assert "| reset\\_every | 0 | 7 |" in (tmp_path / "report.md").read_text()

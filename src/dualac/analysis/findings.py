@@ -81,7 +81,7 @@ def _about(panel: Panel) -> str:
     if min(count for one in panel.groups for count in panel.seeds(one.label)) < FEW_SEEDS:
         words.append(f"Intervals of fewer than {FEW_SEEDS} seeds are narrower than they should be.")
     reached = next((one for one in panel.reached if one.label == best.label and math.isfinite(one.steps.estimate)), None)
-    if reached and not panel.area:
+    if reached and not panel.area and math.isfinite(reached.share):
         words.append(f"It reaches the final score of {names[reached.other]}, {number_told(reached.target)}, in {reached.share:.0%} of the steps.")
     return " ".join(words)
 
@@ -184,7 +184,7 @@ def _about_machines(runs: Sequence[RunRecord]) -> list[Problem]:
 
 
 def commands(summary: Summary) -> list[str]:
-    """What would make these runs again, a line an algorithm and task, and one more where seeds are unlike in length or in how often they are judged."""
+    """What would make these runs again: a line an algorithm and task, several where seeds are unlike in length or in how often they are judged."""
     lines = []
     for one in summary.groups:
         for task in sorted(one.tasks):

@@ -12,7 +12,7 @@ from dualac.analysis.groups import told_rules
 from dualac.analysis.paper import REFERENCE, Picture, gallery
 from dualac.analysis.style import STYLE
 from dualac.analysis.summary import Summary
-from dualac.analysis.tables import costs
+from dualac.analysis.tables import costs, differences
 from dualac.analysis.wording import count_told, number_told, printable, reach_told, several, steps_told
 
 FORMATS = {"svg": {"Date": None}, "pdf": {"CreationDate": None, "ModDate": None}, "png": {}}
@@ -93,6 +93,8 @@ def _tables(summary: Summary) -> list[str]:
         ]
         titles = ["algorithm", "steps/s", "ms an update", "hours a run", f"time over {REFERENCE}"]
         blocks += ["## Cost", markdown_table(titles, cost), "Evaluations included; what else ran on the machine is not known."] if cost else []
+    titles, unlike = differences(summary.groups)
+    blocks += ["## Settings", markdown_table(titles, unlike), "Where these agents differ; a dash where one has no such setting."] if unlike else []
     found = problems(summary)
     if found:
         listed = [f"- {one.kind}: {escape_markdown(printable(one.text))}" for one in found[:MOST_LISTED]]

@@ -22,11 +22,21 @@ from dualac.analysis.findings import MOST_LISTED, commands, headline, problems
 from dualac.analysis.groups import told_rules
 from dualac.analysis.panels import caption
 from dualac.analysis.paper import (
-    BASE, DISTRIBUTIONAL, LAYER_NORM, REFERENCE, among, dual_told, gallery, hard, hard_told, planned_of, value_told,
+    BASE,
+    DISTRIBUTIONAL,
+    LAYER_NORM,
+    REFERENCE,
+    among,
+    dual_told,
+    gallery,
+    hard,
+    hard_told,
+    planned_of,
+    value_told,
 )  # fmt: skip
 from dualac.analysis.statistics import AGGREGATES
 from dualac.analysis.summary import THRESHOLDS, Panel, Summary
-from dualac.analysis.tables import costs, design, sensitivity
+from dualac.analysis.tables import costs, design, differences, sensitivity
 from dualac.analysis.wording import count_told, interval_told, number_told, range_told, reach_told, several, steps_told
 
 
@@ -163,6 +173,7 @@ def _shown(summary: Summary, variants: Sequence[Variant], home: Path) -> dict[st
         }
         for one in _shares(summary)
     ]
+    titles, unlike = differences(summary.groups)
     overestimated = [title for title, _ in charts.overestimation_data(summary.groups)]
     dual, valued = _dual(summary), [one for one in summary.groups if any(map(value_told, one.runs))]
     told = {
@@ -186,12 +197,14 @@ def _shown(summary: Summary, variants: Sequence[Variant], home: Path) -> dict[st
         "more_problems": max(0, len(found) - MOST_LISTED),
         "missing": gallery(summary).missing,
         "commands": commands(summary),
+        "settings": Table(titles, [[Text(cell) for cell in row] for row in unlike]) if unlike else None,
         "latex": latex(summary) if _scored(summary) else "",
         "downloads": [("aggregates", "aggregates.csv"), ("tasks", "tasks.csv"), ("json", "report.json"), ("latex", "scores.tex")],
         "read": count_told(len(summary.frame.runs), "run"),
     }
-    names = (("scores", "panels"), ("efficiency", "panels"), ("robustness", "panels"), ("variants", "special"), ("tasks", "tasks"), ("inside", "inside"),
-             ("overestimation", "overestimation"), ("ablations", "shares"), ("cost", "costs"), ("completeness", "grid"))  # fmt: skip
+    names = (("scores", "panels"), ("efficiency", "panels"), ("robustness", "panels"), ("variants", "special"), ("tasks", "tasks"),
+             ("inside", "inside"), ("overestimation", "overestimation"), ("ablations", "shares"), ("cost", "costs"),
+             ("completeness", "grid"))  # fmt: skip
     sections = [(name, name.capitalize()) for name, key in names if told[key]]
     return {**told, "sections": [*sections, ("problems", f"Problems ({len(found)})"), ("reproduce", "Reproduce")]}
 

@@ -100,7 +100,8 @@ def final(panels: Sequence[Panel], colours: Inks) -> Figure:
             axes.grid(visible=False, axis="y")
             axes.set_title(f"{panel.title}\n{suite or 'all tasks'}", loc="left", fontsize=9)
             axes.set_xlabel("IQM")
-            axes.set_xlim(0, None if np.nanmax([0.0, *axes.get_xlim()]) > 1.2 else 1.0)
+            lowest = np.nanmin([0.0, *(end for one in ranked for end in found[one.label][:2])])
+            axes.set_xlim(1.05 * lowest, None if np.nanmax([0.0, *axes.get_xlim()]) > 1.2 else 1.0)
         return figure
 
 

@@ -161,7 +161,7 @@ def _panel(groups: list[Group], board: Board, unscaled: set[str], at: At) -> Pan
     groups = _comparable(groups, reached)
     tasks = _common_tasks(groups, reached)
     left_out = sorted({task for one in groups for task in reached[one.label]} - set(tasks))
-    end = wanted or min((reached[one.label][task] for one in groups for task in tasks), default=-1.0)
+    end = wanted if isinstance(at, int) else min((reached[one.label][task] for one in groups for task in tasks), default=-1.0)
     runs = [run for one in groups for run in one.runs if run.task in tasks]
     every = grid((board.curve(run) for run in runs), end, sys.maxsize) if end >= 0 else np.array([])
     whole = {one.label: board.curves_of(one, tasks, every) for one in groups} if len(every) else {}

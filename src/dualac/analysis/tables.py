@@ -1,12 +1,13 @@
 """Tables of the paper: what each part of the design is worth, how much a setting matters, what an algorithm costs."""
 
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dualac.analysis import statistics
-from dualac.analysis.groups import Group
+from dualac.analysis.groups import Group, short
 from dualac.analysis.statistics import Interval
 from dualac.analysis.summary import Panel, Summary, generator
 
@@ -33,7 +34,7 @@ def design(summary: Summary, base: str) -> list[Share]:
 
 
 def sensitivity(summary: Summary, reference: str) -> list[Share]:
-    """Agents of one name that differ from the one in their middle by one setting: percent over the reference."""
+    """Agents of one name that differ from the default, or else from the one in their middle, by one setting: percent over the reference."""
     rows = []
     for panel in summary.panels:
         others = [one for one in panel.groups if one.agent == reference]
@@ -47,7 +48,7 @@ def sensitivity(summary: Summary, reference: str) -> list[Share]:
 
 
 def _slices(panel: Panel, same: list[Group], reference: Group) -> list[Share]:
-    middle = min(same, key=lambda one: sum(len(_apart(one, other)) for other in same))
+    middle = min(same, key=lambda one: (one.agent != one.name, sum(len(_apart(one, other)) for other in same)))
     slices: dict[str, list[tuple[Any, Group]]] = {}
     for one in same:
         apart = _apart(middle, one)
@@ -58,7 +59,9 @@ def _slices(panel: Panel, same: list[Group], reference: Group) -> list[Share]:
         for value, one in sorted(some, key=lambda pair: _order(pair[0])):
             share = _over(panel, one, reference)
             percent = Interval(100 * (share.estimate - 1), 100 * (share.low - 1), 100 * (share.high - 1), share.defined)
-            rows.append(Share(panel.title, f"{path.removeprefix('algorithm.')} = {value}", one.agent, percent, one is middle))
+            rows.append(
+                Share(panel.title, f"{path.removeprefix('algorithm.')} = {value}", one.agent, percent, one is middle and one.agent == one.name)
+            )
     return rows
 
 
@@ -76,6 +79,14 @@ def _over(panel: Panel, one: Group, other: Group) -> Interval:
     if one is other:
         return Interval(1.0, 1.0, 1.0, True)
     return statistics.ratio(panel.scores[one.label], panel.scores[other.label], generator(one.label, other.label, "ratio"))
+
+
+def differences(groups: Sequence[Group]) -> tuple[list[str], list[list[str]]]:
+    """Titles and rows: a row a setting in which the agents differ, a column an agent; a dash where it has no such setting."""
+    paths = sorted({path for one in groups for path in one.settings})
+    unlike = [path for path in paths if len({json.dumps(one.settings.get(path, "-"), default=str) for one in groups}) > 1]
+    rows = [[path.removeprefix("algorithm."), *(short(one.settings[path]) if path in one.settings else "-" for one in groups)] for path in unlike]
+    return ["setting", *(one.label for one in groups)], rows
 
 
 class Cost(NamedTuple):
