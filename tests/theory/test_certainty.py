@@ -415,7 +415,11 @@ def test_the_tails_of_a_gaussian_are_right_in_single_precision(nodes):
 
 
 def test_a_gaussian_may_be_asked_for_inside_a_program():
-    worth = jax.jit(lambda deviation: certainty_equivalent(*(lambda v, w: (v, Exponential(-0.2), w))(*gaussian(0.0, deviation, 9))))
+    @jax.jit
+    def worth(deviation):
+        values, weights = gaussian(0.0, deviation, 9)
+        return certainty_equivalent(values, Exponential(-0.2), weights)
+
     assert float(worth(2.0)) == pytest.approx(-0.8, abs=1e-4)
     assert float(jax.grad(worth)(2.0)) == pytest.approx(-0.8, abs=1e-3)
 

@@ -174,7 +174,7 @@ def _load(asked: argparse.Namespace) -> dict[str, int]:
 def _rows(asked: argparse.Namespace) -> list[str]:
     from dualac.agents.algorithms import ALGORITHMS
 
-    chosen = ["sac", *(name for name in ALGORITHMS if name != "sac")] if asked.all else asked.algorithms
+    chosen = list(dict.fromkeys(["sac", *ALGORITHMS])) if asked.all else asked.algorithms
     for name in chosen:
         _known(name)
     return chosen
