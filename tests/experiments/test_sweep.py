@@ -70,6 +70,7 @@ def test_more_seeds_extend_a_sweep_and_the_plan_remembers_all(swept):
     assert [cell["seeds"] for cell in plan["runs"]] == [[0, 1, 2, 7, POISON, BROKEN, SHAKY]] * 2
 
 
+@pytest.mark.kill
 def test_what_was_set_aside_is_begun_anew_when_asked_for(tmp_path):
     toy_sweep(tmp_path, (BROKEN,))
     toy_sweep(tmp_path, (BROKEN,), retry_failed=True)
@@ -127,6 +128,7 @@ def assert_each_committed_once(out: Path, units: int) -> None:
         assert json.loads(row)["return"] == int(path.parent.name.removeprefix("seed")) / 7
 
 
+@pytest.mark.kill
 def test_a_driver_that_is_killed_leaves_nothing_undone_and_nothing_twice(tmp_path):
     driver = drive(tmp_path, 150)
     deadline = time.monotonic() + 60

@@ -70,7 +70,7 @@ def killed(run: Path, *deaths: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "world"),
-    [("dac", {}), ("sac", {}), pytest.param("sac", CARTPOLE, marks=pytest.mark.kill)],
+    [("dac", {}), pytest.param("sac", {}, marks=pytest.mark.kill), pytest.param("sac", CARTPOLE, marks=pytest.mark.kill)],
     ids=["dac-toy", "sac-toy", "sac-cartpole"],
 )
 def test_a_run_killed_everywhere_ends_as_one_that_never_was(name, world, golden, tmp_path):
@@ -124,6 +124,7 @@ def test_a_worker_killed_at_random_moments_ends_as_one_that_never_was(tmp_path):
     assert_same_run(path, straight, capacity=300)
 
 
+@pytest.mark.kill
 def test_a_run_whose_explorer_restarts_goes_on_across_restart_and_reset_as_one_that_was_never_stopped(tmp_path):
     """Restarts after 12, 24 and 36, a reset after 25; stopped at the step of a restart and between restart and reset."""
     row = dataclasses.replace(tiny("dac-v1"), explorer_restart_every=12)

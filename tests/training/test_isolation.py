@@ -85,6 +85,7 @@ def test_an_isolated_run_is_the_same_run_broken_episodes_and_all(tmp_path, golde
     assert_same_run(path, golden(run))
 
 
+@pytest.mark.kill
 def test_an_environment_that_ends_its_process_costs_an_isolated_run_an_episode_each_time(tmp_path, golden):
     """It breaks where the one that raises does, so all that is learned is the same."""
     path, raising = trained(a_run(task=toys.task("DieSometimes")), tmp_path, isolated=SECONDS), golden(a_run(task=toys.task("RaiseInStepSometimes")))

@@ -42,7 +42,7 @@ def test_each_seed_of_a_pack_has_a_directory_of_its_own(straight):
         assert [row["step"] for row in rows(path, "train.jsonl")] == [4, 8, 12, 16, 20, 24]
 
 
-@pytest.mark.parametrize("name", ["dac", "sac"])
+@pytest.mark.parametrize("name", ["dac", pytest.param("sac", marks=pytest.mark.kill)])
 def test_a_seed_of_a_pack_learns_what_it_would_learn_alone(name, tmp_path):
     """To float tolerance: a batched matrix product adds up in another order."""
     few = {"warmup": 10, "steps": 12, "resets": ()}

@@ -69,6 +69,7 @@ def straight(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.mark.kill
 def test_two_fresh_processes_give_the_same_bits(straight, tmp_path):
     """Whatever order their sets have, wherever they were started."""
     other = prepare(a_run(), tmp_path / "other")
@@ -76,6 +77,7 @@ def test_two_fresh_processes_give_the_same_bits(straight, tmp_path):
     assert_same_run(other, straight)
 
 
+@pytest.mark.kill
 def test_a_worker_that_is_asked_to_stop_checkpoints_there_and_goes_on_to_the_same_bits(straight, tmp_path):
     path = prepare(a_run(), tmp_path)
     told = python(SIGNALLED, "SIGINT", "29", path)
