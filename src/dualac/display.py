@@ -4,7 +4,7 @@ import math
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from rich.console import Console
 from rich.live import Live
@@ -36,16 +36,14 @@ COLUMNS = (
 WIDE, MEDIUM = 112, 92  # columns of the terminal: below the first no bar, below the second nothing that the eye can do without
 
 
-class Display:
-    """Takes the loop's reports, of one run or of many; use it as a context."""
+class OnScreen:
+    """Something that is drawn anew where there is a terminal, and printed a line at a time elsewhere; use it as a context."""
 
     def __init__(self, console: Console, *, quiet: bool = False) -> None:
         self._console, self._quiet = console, quiet
-        self._rows: dict[str, dict[str, Any]] = {}  # by the path of the run
-        self._printed: dict[str, float] = {}
         self._live = Live(console=console, auto_refresh=False, transient=False) if console.is_terminal and not quiet else None
 
-    def __enter__(self) -> "Display":
+    def __enter__(self) -> Self:
         if self._live:
             self._live.__enter__()
         return self
@@ -53,6 +51,15 @@ class Display:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._live:
             self._live.__exit__(kind, error, trace)
+
+
+class Display(OnScreen):
+    """Takes the loop's reports, of one run or of many."""
+
+    def __init__(self, console: Console, *, quiet: bool = False) -> None:
+        super().__init__(console, quiet=quiet)
+        self._rows: dict[str, dict[str, Any]] = {}  # by the path of the run
+        self._printed: dict[str, float] = {}
 
     def __call__(self, message: dict[str, Any]) -> None:
         if message["kind"] == "warning":

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from tests.analysis.written import MACHINE, PROTOCOL, write_rows, write_run, write_sweep
 
-from dualac.analysis.frame import EVALUATION, evaluation_table, read, read_run, run_table
+from dualac.analysis import collect
+from dualac.analysis.frame import EVALUATION, read, read_run
 from dualac.analysis.groups import group
 from dualac.analysis.runs import Curve
 from dualac.analysis.scores import Board, by_step, grid, held, scale
@@ -24,14 +25,12 @@ def test_every_run_below_a_directory_is_read_once(tmp_path: Path):
     frame = read([tmp_path, tmp_path / "dac"])
     assert len(frame.runs) == 8
     assert frame.damaged == []
-    table = evaluation_table(frame.runs)
+    table = collect.frame(collect.merged(frame.runs))
     assert {len(column) for column in table.values()} == {8 * 11 * 2}
-    assert set(table) == {"run", *EVALUATION}
-    runs = run_table(frame.runs)
-    assert {len(column) for column in runs.values()} == {8}
-    assert runs["algorithm"][table["run"]].tolist().count("sac") == 4 * 11 * 2
-    assert set(runs["state"]) == {"done"}
-    assert {len(column) for column in evaluation_table([]).values()} == {0}
+    assert {"run", *EVALUATION} <= set(table)
+    assert table["algorithm"].count("sac") == 4 * 11 * 2
+    assert set(table["state"]) == {"done"} and len(set(table["run"])) == 8
+    assert {len(column) for column in collect.frame([]).values()} == {0}
 
 
 def test_what_older_files_leave_unsaid_is_what_the_code_that_wrote_them_meant():

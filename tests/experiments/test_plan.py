@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from dualac.agents.algorithms import ALGORITHMS
+from dualac.analysis.paper import FIGURES
 from dualac.envs import TASK_SETS
 from dualac.errors import DualacError, UsageError
 from dualac.experiments.plan import Contender, Experiment, Grid, Scale, at_scale, expand, find_experiment, scaled, shipped
@@ -75,6 +76,7 @@ def test_two_different_runs_in_one_directory_are_refused_and_the_same_twice_is_o
 def test_every_shipped_experiment_expands_and_so_does_its_small_version(name):
     experiment = find_experiment(name)
     assert experiment.name == name
+    assert set(experiment.figures) <= set(FIGURES)  # of those that a report can draw
     runs = expand(experiment)
     assert len({run.directory(__import__("pathlib").Path()) for run in runs}) == len(runs)
     if experiment.small:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dualac.analysis.exports import as_csv
-from dualac.analysis.frame import EVALUATION, RunRecord
+from dualac.analysis.frame import EVALUATION, RunRecord, agree
 from dualac.errors import DataError, UsageError
 
 FREE = ("steps", "log_every", "checkpoint_every")  # what two starts of one run may differ in
@@ -36,11 +36,9 @@ def merged(runs: Iterable[RunRecord]) -> list[RunRecord]:
         other = found.setdefault(name, run)
         if other is not run:
             short, long = sorted((other, run), key=lambda one: len(one.evaluations["step"]))
-            size = len(short.evaluations["step"])
-            if not all(np.array_equal(short.evaluations[column], long.evaluations[column][:size], equal_nan=True) for column in EVALUATION):
+            if not agree(long, short):
                 raise DataError(f"{other.path} and {run.path} are the same run with different results: something in it is not deterministic")
-            if size < len(long.evaluations["step"]):
-                found[name] = long
+            found[name] = long if len(short.evaluations["step"]) < len(long.evaluations["step"]) else other
     return sorted(found.values(), key=lambda run: (run.name, run.task, run.replay_ratio, run.seed, spec_digest(run)))
 
 

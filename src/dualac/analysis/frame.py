@@ -8,7 +8,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, final
@@ -154,29 +154,10 @@ def _as_planned(run: RunRecord, plan: Planned | None) -> RunRecord:
     return replace(run, status=run.status._replace(state="interrupted", reason=f"the plan goes on to step {plan.steps}"))
 
 
-def run_table(runs: Sequence[RunRecord]) -> Columns:
-    """A row a run: what it is, how far it came, on what."""
-    facts: dict[str, Callable[[RunRecord], Any]] = {
-        "algorithm": lambda run: run.name,
-        "task": lambda run: run.task,
-        "replay_ratio": lambda run: run.replay_ratio,
-        "seed": lambda run: run.seed,
-        "steps": lambda run: run.steps,
-        "state": lambda run: run.status.state,
-        "step": lambda run: run.status.step,
-        "reason": lambda run: run.status.reason,
-        "cpu": lambda run: str(run.machine.get("cpu", "")),
-        "commit": lambda run: str(run.machine.get("commit", "")),
-        "path": lambda run: str(run.path),
-    }
-    return {name: np.array([fact(run) for run in runs]) for name, fact in facts.items()}
-
-
-def evaluation_table(runs: Sequence[RunRecord]) -> Columns:
-    """A row an evaluation episode of any run: `run`, its row in the table of runs, and EVALUATION."""
-    lengths = [len(run.evaluations["step"]) for run in runs]
-    columns = {name: np.concatenate([np.array([]), *(run.evaluations[name] for run in runs)]) for name in EVALUATION}
-    return {"run": np.repeat(np.arange(len(runs), dtype=np.int32), lengths), **columns}
+def agree(longer: RunRecord, shorter: RunRecord, columns: Sequence[str] = EVALUATION) -> bool:
+    """Whether one run's evaluations begin with the other's."""
+    count = len(shorter.evaluations["step"])
+    return all(np.array_equal(longer.evaluations[name][:count], shorter.evaluations[name], equal_nan=True) for name in columns)
 
 
 def find(places: Sequence[Path], damaged: list[Damage]) -> list[Path]:

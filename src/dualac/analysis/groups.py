@@ -9,9 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-
-from dualac.analysis.frame import RunRecord
+from dualac.analysis.frame import RunRecord, agree
 from dualac.analysis.versions import ADDED
 from dualac.errors import DataError
 
@@ -180,16 +178,11 @@ def _each_once(runs: list[RunRecord], label: str, notes: list[str]) -> list[RunR
         first = cells.setdefault((run.task, run.seed), run)
         if first is run:
             continue
-        if not _agree(first, run):
+        if not agree(first, run, ("step", "return", "success")):
             told = f"{first.path} and {run.path} are both {label} on {run.task}, seed {run.seed}, and their rows differ"
             raise DataError(f"{told}; report on one of their directories at a time, or remove one of the two")
         notes.append(f"{run.path} is a copy of {first.path} and was counted once")
     return sorted(cells.values(), key=lambda one: (one.task, one.seed))
-
-
-def _agree(longer: RunRecord, shorter: RunRecord) -> bool:
-    count = len(shorter.evaluations["step"])
-    return all(np.array_equal(longer.evaluations[name][:count], shorter.evaluations[name], equal_nan=True) for name in ("step", "return", "success"))
 
 
 def _flat(tree: Any, prefix: str = "") -> Iterable[tuple[str, Any]]:

@@ -13,9 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dualac.agents.actor_critic import Algorithm
 from dualac.api import find_algorithm
 from dualac.bench.load import Load
-from dualac.spelling import options, replaced
+from dualac.spelling import from_json, options, replaced
 from dualac.training.learner import Learner
 from dualac.training.machine import usable_cores
 from dualac.training.run import Run
@@ -43,9 +44,9 @@ def count_gflop(jaxpr: Any, taken: float = 1.0) -> float:
 class Timed:
     """A row of the table in the very learner that trains it, with a state that goes on from call to call."""
 
-    def __init__(self, name: str, load: Load) -> None:
+    def __init__(self, name: str, row: Algorithm, load: Load) -> None:
         self.name, self.load, self.seconds = name, load, []
-        row = _sized(find_algorithm(name), load)
+        row = _sized(row, load)
         spec, draw = Spec(load.obs, load.actions), np.random.default_rng(0)
         runs = [Run("timed", row, "", seed=seed, replay_ratio=load.replay_ratio, batch_size=load.batch) for seed in range(load.seeds)]
         self.learner = Learner(runs, spec)
@@ -74,7 +75,7 @@ class Timed:
 
 def measure(kinds: list[tuple[str, dict[str, int]]], rounds: int = 9) -> list[dict[str, Any]]:
     """A row of figures for each algorithm and load, the first being what the others are compared with."""
-    rows = [Timed(name, Load(**load)) for name, load in kinds]
+    rows = [Timed(name, find_algorithm(name), Load(**load)) for name, load in kinds]
     square = jnp.full((256, 256), 1e-3)
     product = jax.jit(lambda x: jax.lax.fori_loop(0, PRODUCTS, lambda _, y: y @ x, x))
     product(square).block_until_ready()
@@ -87,6 +88,17 @@ def measure(kinds: list[tuple[str, dict[str, int]]], rounds: int = 9) -> list[di
         rates.append(PRODUCTS * 2 * 256**3 / 1e9 / (time.perf_counter() - began))
     rate, first = median(rates), median(rows[0].seconds)
     return [{"algorithm": row.name, **row.load._asdict(), "threads": len(usable_cores()), **_figures(row, rate, first)} for row in rows]
+
+
+def best(questions: list[dict[str, Any]], calls: int) -> list[float]:
+    """Seconds of an update of each row, spelt as JSON, the best of a few calls: what else the machine does only adds to it."""
+    found = []
+    for question in questions:
+        timed = Timed("", from_json(Algorithm, question["algorithm"]), Load(**question["load"]))
+        for _ in range(calls):
+            timed.run()
+        found.append(min(timed.seconds))
+    return found
 
 
 def _figures(row: Timed, rate: float, first: float) -> dict[str, float]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dualac.api import find_algorithm
 from dualac.bench.learner import Timed
 from dualac.bench.load import Load
 from dualac.bench.memory import filled
@@ -24,7 +25,7 @@ def measure(algorithm: str, load: dict[str, int], rounds: int = 7) -> list[dict[
     """Seconds of a call of the learner against what is in it, and against how full the replay is that its minibatches are drawn from."""
     found = []
     for name, sizes in GRIDS.items():
-        timed = [Timed(algorithm, Load(**{**load, name: size})) for size in sizes]
+        timed = [Timed(algorithm, find_algorithm(algorithm), Load(**{**load, name: size})) for size in sizes]
         for _ in range(rounds):
             for one in timed:
                 one.run()
@@ -37,7 +38,7 @@ def measure(algorithm: str, load: dict[str, int], rounds: int = 7) -> list[dict[
 def _fills(algorithm: str, load: Load, rounds: int) -> list[float]:
     """Of drawing minibatches and learning from them."""
     spec = Spec(load.obs, load.actions)
-    replays, timed = [filled(fill, spec) for fill in FILLS], Timed(algorithm, load)
+    replays, timed = [filled(fill, spec) for fill in FILLS], Timed(algorithm, find_algorithm(algorithm), load)
     times: list[list[float]] = [[] for _ in replays]
     for _ in range(3 * rounds):
         for replay, seen in zip(replays, times, strict=True):

@@ -88,6 +88,8 @@ def _show_plan(experiment: Any, runs: list[Any], out: Path, asked: argparse.Name
         f"runs       {len(units)} in {out}: {have['done']} done, {have['begun']} begun, {have['missing']} to begin, {have['failed']} set aside",
         soft_wrap=True,
     )
+    if experiment.figures:
+        console.print(f"figures    {', '.join(experiment.figures)}", soft_wrap=True)
     if left:
         needs = estimate([unit for unit in units if unit in left], calibrated)
         cores = min(len(usable_cores()), asked.workers or len(usable_cores()))

@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dualac.errors import DualacError, LockedError, TryAgainError, UsageError
-from dualac.training.launch import Effort, Failure, Flags, Work
+from dualac.errors import DualacError, TryAgainError, UsageError
+from dualac.training.launch import Effort, Failure, Flags, Work, by_chance
 from dualac.training.worker import FINISHED
 from dualac.types import Report
 
@@ -96,7 +96,7 @@ def _carry_out(paths: list[str], threads: int, entry: str, options: tuple[str, .
         pass  # it died meanwhile
     _worker.cache_clear()
     code = worker.wait()
-    if error is None or error["code"] in (LockedError.code, DualacError.code):
+    if error is None or by_chance(error["code"]):
         told = error["text"] if error else f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
         raise Died(f"the process of {' '.join(paths)}: {told}")
     return error
@@ -119,15 +119,13 @@ class _Watch:
         self._ray, self._works, self._report = ray, works, report
 
     def until_done(self, flags: Flags, effort: Effort) -> list[Failure]:
-        options = ["--allow-inexact"] * flags.allow_inexact + ["--tensorboard"] * flags.tensorboard
-        options += [] if flags.isolated is None else ["--isolate-env", str(flags.isolated)]
         for work in self._works:
             if work.prepare:
                 work.prepare()
         task = self._ray.remote(_carry_out).options
         pending = {
             task(num_cpus=work.threads, memory=work.memory, max_retries=effort.attempts - 1, retry_exceptions=[Died]).remote(
-                [str(path.resolve()) for path in work.paths], work.threads, effort.entry, tuple(options)
+                [str(path.resolve()) for path in work.paths], work.threads, effort.entry, tuple(flags.words())
             ): work
             for work in self._works
         }

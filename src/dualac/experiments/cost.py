@@ -1,31 +1,23 @@
-"""What a plan will take: core-hours, memory, disk. Measured on this machine, once for each kind of agent, and remembered.
-
-python -m dualac.experiments.cost      reads one JSON object a line, a kind to measure, and answers each with its seconds
-"""
+"""What a plan will take: core-hours, memory, disk. Measured on this machine, once for each kind of agent, and remembered."""
 
 import hashlib
 import itertools
 import json
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from dualac import envs
-from dualac.agents.actor_critic import Algorithm
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.explorers import OptimisticActor
-from dualac.errors import DualacError
+from dualac.bench.pinned import answer, ask
 from dualac.experiments.survey import Unit
-from dualac.spelling import from_json, to_json
+from dualac.spelling import to_json
 from dualac.training import machine
 from dualac.training.replay import replay_bytes
 from dualac.training.run import Run, write_json
 from dualac.types import Spec
 
-UPDATES = 200  # of each kind that are timed
+UPDATES, CALL = 200, 20  # of each kind that are timed, and how many in one call
 PROCESS_BYTES = 500_000_000  # of a worker beside its replay
 STATE_BYTES = 20_000_000  # of the two checkpoints that a run keeps, beside the replay, which they share
 EVALUATION_ROW = 160  # bytes of a line of eval.jsonl, about
@@ -118,49 +110,9 @@ def calibrated(runs: list[Run]) -> list[float]:
 
 
 def _question(run: Run) -> dict[str, Any]:
-    return {"algorithm": to_json(run.algorithm), "spec": list(sizes(run.task)), "batch": run.batch_size}
+    obs, actions = sizes(run.task)
+    return {"algorithm": to_json(run.algorithm), "load": {"obs": obs, "actions": actions, "batch": run.batch_size, "replay_ratio": CALL}}
 
 
 def _measured(questions: list[dict[str, Any]]) -> list[float]:
-    """In a process of its own: this one is not pinned and keeps off JAX."""
-    told = "".join(json.dumps(question) + "\n" for question in questions)
-    heard = subprocess.run([sys.executable, "-m", __name__], input=told, capture_output=True, text=True, check=False)
-    if heard.returncode:
-        raise DualacError(f"timing the updates of this plan failed: {heard.stderr.strip().splitlines()[-1:]}")
-    return [float(line) for line in heard.stdout.splitlines()]
-
-
-def _time(question: dict[str, Any]) -> float:
-    """Seconds of one update, the best of a few scans: what else the machine does only adds to it."""
-    import numpy as np
-
-    from dualac.training.learner import Learner
-    from dualac.types import Transition
-
-    scan, spec = 20, Spec(*question["spec"])
-    run = Run("timed", from_json(Algorithm, question["algorithm"]), "", replay_ratio=scan, batch_size=question["batch"])
-    learner = Learner([run], spec)
-    draw = np.random.default_rng(0)
-    flat = (scan, run.batch_size)
-    shapes = ((*flat, spec.obs_dim), (*flat, spec.action_dim), flat, flat, (*flat, spec.obs_dim))
-    batch = Transition(*(draw.uniform(-1, 1, shape).astype(np.float32) for shape in shapes))  # pyright: ignore[reportArgumentType]
-    best = float("inf")
-    for step in range(1 + UPDATES // scan):
-        began = time.perf_counter()
-        learner.learn([batch], run.warmup + step)
-        learner.diverged()  # waits for it
-        best = min(best, time.perf_counter() - began) if step else best  # the first compiles
-    return best / scan
-
-
-def main() -> int:
-    machine.pin(1)
-    machine.use_compilation_cache()
-    sys.path.insert(0, str(Path.cwd()))
-    for line in sys.stdin:
-        print(_time(json.loads(line)), flush=True)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return answer(ask("dualac.bench.learner:best", 1, questions=questions, calls=UPDATES // CALL))

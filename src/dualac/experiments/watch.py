@@ -3,15 +3,13 @@
 import math
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console, Group
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from dualac.display import duration, short
+from dualac.display import OnScreen, duration, short
 from dualac.experiments.survey import Unit
 
 PLAIN_EVERY = 60.0  # seconds between two lines where there is no terminal
@@ -19,26 +17,16 @@ MOST_LINES = 20  # of runs under way
 ENDED = ("done", "interrupted")
 
 
-class Watch:
-    """Hears the workers of a sweep; use it as a context."""
+class Watch(OnScreen):
+    """Hears the workers of a sweep."""
 
     def __init__(self, console: Console, units: list[Unit], *, quiet: bool = False) -> None:
-        self._console, self._quiet = console, quiet
+        super().__init__(console, quiet=quiet)
         self._units = {str(unit.path): unit for unit in units}
         self._done = {str(unit.path) for unit in units if unit.state == "done"}
         self._failed = {str(unit.path): unit.reason for unit in units if unit.state == "failed"}
         self._running: dict[str, dict[str, Any]] = {}
         self._printed = -math.inf
-        self._live = Live(console=console, auto_refresh=False) if console.is_terminal and not quiet else None
-
-    def __enter__(self) -> "Watch":
-        if self._live:
-            self._live.__enter__()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._live:
-            self._live.__exit__(kind, error, trace)
 
     def __call__(self, message: dict[str, Any]) -> None:
         path = message.get("path", "")

@@ -38,6 +38,11 @@ class Flags(NamedTuple):
     isolated: float | None = None
     """seconds that an environment in a process of its own has for an answer"""
 
+    def words(self) -> list[str]:
+        """As a worker takes them."""
+        words = ["--allow-inexact"] * self.allow_inexact + ["--tensorboard"] * self.tensorboard
+        return words + ([] if self.isolated is None else ["--isolate-env", str(self.isolated)])
+
 
 class Effort(NamedTuple):
     """How much is done for works that fail, and with what."""
@@ -159,9 +164,7 @@ class _Launcher:
             child.process.stdin.flush()
 
     def _start(self, threads: int) -> _Child:
-        words = [sys.executable, "-m", "dualac.training.worker", "--threads", str(threads), "--entry", self._effort.entry]
-        words += ["--allow-inexact"] * self._flags.allow_inexact + ["--tensorboard"] * self._flags.tensorboard
-        words += [] if self._flags.isolated is None else ["--isolate-env", str(self._flags.isolated)]
+        words = [sys.executable, "-m", "dualac.training.worker", "--threads", str(threads), "--entry", self._effort.entry, *self._flags.words()]
         process = subprocess.Popen(
             words,
             stdout=subprocess.PIPE,
@@ -190,8 +193,7 @@ class _Launcher:
         if turn is None:
             return
         error = child.explained or self._last_words(child, turn.work)
-        by_chance = child.explained is None or error.code in (LockedError.code, DualacError.code)  # what a run calls an error it would call one again
-        if by_chance and not self._asked and turn.attempt < self._effort.attempts:
+        if (child.explained is None or by_chance(error.code)) and not self._asked and turn.attempt < self._effort.attempts:
             self._report({"kind": "retried", "path": str(turn.work.paths[0]), "attempt": turn.attempt, "text": str(error)})
             wait = self._effort.pause * 2 ** (turn.attempt - 1)
             self._waiting.append(_Turn(turn.work, turn.attempt + 1, time.monotonic() + wait))
@@ -211,6 +213,11 @@ class _Launcher:
         for child in self._children:
             if child.process.poll() is None:
                 os.kill(child.process.pid, number)
+
+
+def by_chance(code: int) -> bool:
+    """Whether another attempt may go better: a run that is locked, an error nobody foresaw. What a run calls an error it would call one again."""
+    return code in (LockedError.code, DualacError.code)
 
 
 def _error(text: str, code: int) -> DualacError:
