@@ -27,7 +27,10 @@ from dualac.analysis.summary import Choices, Summary, only, summarise
 from dualac.analysis.tables import differences, sensitivity
 from dualac.analysis.versions import with_defaults
 from dualac.cli import run
+from dualac.cli.analysis import known_rows
 from dualac.errors import DataError, UsageError
+from dualac.experiments.plan import Scale, expand, find_experiment, scaled, shipped
+from dualac.spelling import to_json
 
 HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "=cmd|' /C calc'!A0", "</style></title>", "{{ 7*7 }}", "$x$ \\input{a}")
 EXPECTED = """
@@ -583,3 +586,20 @@ def test_what_agents_differ_in_is_a_table(tmp_path: Path, monkeypatch: pytest.Mo
     assert "Settings in which these agents differ" in shown(tmp_path).text
     assert run(["report", str(tmp_path), "--format", "md"]) == 0
     assert "| reset\\_every | 0 | 7 |" in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_the_runs_of_a_shipped_experiment_make_its_figures(tmp_path: Path, name: str):
+    """With its resets and its changes by path, which make other agents of known names."""
+    experiment = find_experiment(name)
+    tasks = sorted({one.task for one in expand(experiment)})[:2]
+    runs = expand(scaled(experiment, Scale(tasks=tuple(tasks), seeds=2)))
+    for one in runs:
+        write_run(tmp_path, one.name, one.task, one.seed, final=0.5 + 0.01 * len(one.name), reached=one.steps, changes=to_json(one))
+    summary = summarise(read([tmp_path]), Choices(rows=known_rows()))
+    assert {picture.name for picture in gallery(summary).pictures} >= set(experiment.figures)
+    assert not any("reset" in one.label for one in summary.groups)
+    if name == "sensitivity":  # the four values of each of the three, the default among them, at both replay ratios
+        rows = sensitivity(summary, "sac")
+        assert len(rows) == 24
+        assert sum(row.default for row in rows) == 6

@@ -106,7 +106,7 @@ def problems(summary: Summary) -> list[Problem]:
     for one in summary.groups:
         if one.overrides:
             told = several([f"{path.removeprefix('algorithm.')}={short(value)}" for path, value in one.overrides.items()], 12)
-            found.append(Problem("settings", f"{one.label} is not the {one.name} of the table: {told}"))
+            found.append(Problem("settings", f"{one.label} departs from the {one.name} of the table: {told}"))
     for run in runs:
         found += _about_run(run)
     for cell in cells(summary.groups, summary.frame.missing):

@@ -1,7 +1,8 @@
 """Which runs belong together, and which must not be averaged.
 
 A group is one agent at one replay ratio: runs that differ only in task and seed. Agents of one name with other settings are other agents, and are
-called by what differs. Runs under other rules (protocol, version of the simulator) are refused, or kept apart, never merged.
+called by what differs; but how all runs of a replay ratio were run alike (their resets, their warm-up) names none of them. Runs under other rules
+(protocol, version of the simulator) are refused, or kept apart, never merged.
 """
 
 import json
@@ -37,6 +38,7 @@ PROTOCOL = {"time_limit": 0, **ADDED["Protocol"]}  # its defaults
 MOST_NAMED = 3  # settings that a label names before it says how many more there are
 
 Rules = tuple[tuple[str, Any], ...]
+Agent = tuple[str, str, Rules, int]  # its name, its settings as JSON, the rules it was played by where they are unusual, its replay ratio
 Rows = Mapping[str, dict[str, Any]]  # the table of algorithms: what `settings` of a run without any override is, by name
 
 
@@ -75,7 +77,7 @@ def group(runs: Iterable[RunRecord], unlike: Unlike = "refuse", rows: Rows | Non
     runs = list(runs)
     usual = usual or usual_rules(runs)
     refused = []
-    cells: dict[tuple[str, str, Rules, int], list[RunRecord]] = defaultdict(list)
+    cells: dict[Agent, list[RunRecord]] = defaultdict(list)
     for run in runs:
         other = _departure(rules(run), usual[run.suite])
         if other and unlike == "refuse":
@@ -84,16 +86,23 @@ def group(runs: Iterable[RunRecord], unlike: Unlike = "refuse", rows: Rows | Non
             continue
         cells[run.name, json.dumps(settings(run.spec), sort_keys=True, default=str), other, run.replay_ratio].append(run)
     several = len({key[3] for key in cells}) > 1
-    names = _labels([key[:3] for key in cells], rows or {})
+    names = _labels(list(cells), rows or {})
     notes: list[str] = []
     apart: list[str] = []
     groups = []
     for key, members in cells.items():
-        agent, overrides = names[key[:3]]
+        agent, overrides = names[key]
         label = f"{agent}, RR {key[3]}" if several else agent
         apart += [label] if key[2] else []
         groups.append(Group(label, key[0], agent, key[3], json.loads(key[1]), overrides, _each_once(members, label, notes)))
     return Grouped(sorted(groups, key=lambda one: (one.replay_ratio, one.label)), refused, notes, sorted(apart))
+
+
+def standing_for(groups: Sequence[Group], name: str) -> list[Group]:
+    """Of each replay ratio, the agent that is what its name says; where there is none, the only one of the name."""
+    named = {ratio: [one for one in groups if one.name == name and one.replay_ratio == ratio] for ratio in {one.replay_ratio for one in groups}}
+    plain = {ratio: [one for one in some if one.agent == name] for ratio, some in named.items()}
+    return [one for ratio in sorted(named) for one in plain[ratio] or named[ratio] if plain[ratio] or len(named[ratio]) == 1]
 
 
 def settings(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,27 +144,31 @@ def _departure(ours: Rules, usual: Rules) -> Rules:
     return tuple(mine for mine, theirs in zip(ours, usual, strict=True) if mine != theirs and mine[1] != "")
 
 
-Agent = tuple[str, str, Rules]
-
-
 def _labels(agents: list[Agent], rows: Rows) -> dict[Agent, tuple[str, dict[str, Any]]]:
     """The name of an agent that is its row in the table, or, without one, in the middle of several; else the name and what differs."""
     found: dict[Agent, tuple[str, dict[str, Any]]] = {}
+    alike = {ratio: _alike([json.loads(agent[1]) for agent in agents if agent[3] == ratio]) for ratio in {agent[3] for agent in agents}}
     for name in dict.fromkeys(agent[0] for agent in agents):
-        trees = {agent: json.loads(agent[1]) for agent in dict.fromkeys(agents) if agent[0] == name}
+        trees = {agent: json.loads(agent[1]) for agent in agents if agent[0] == name}
         middle = rows.get(name) or _middle(trees)
         for agent, tree in trees.items():
             against = [middle] if middle else list(trees.values())
             paths = sorted({path for other in [*against, tree] for path in other})
             apart = {path: tree.get(path) for path in paths if any(_plain(tree.get(path)) != _plain(other.get(path)) for other in against)}
-            words = [f"{path.removeprefix('algorithm.')}={short(value)}" for path, value in apart.items()]
+            words = [f"{path.removeprefix('algorithm.')}={short(value)}" for path, value in apart.items() if path not in alike[agent[3]]]
             if len(words) > MOST_NAMED:
                 words = [f"{len(words)} settings of its own"] if len(trees) == 1 else [*words[:MOST_NAMED], f"and {len(words) - MOST_NAMED} more"]
             words += [f"{rule}={short(value)}" for rule, value in agent[2]]
             label = f"{name} [{', '.join(words)}]" if words else name
-            taken = sum(other == label or other.startswith(f"{label} #") for other, _ in found.values())
+            taken = sum(label == found[other][0].partition(" #")[0] for other in found if other[3] == agent[3])
             found[agent] = f"{label} #{taken + 1}" if taken else label, apart if middle else {}
     return found
+
+
+def _alike(trees: list[dict[str, Any]]) -> set[str]:
+    """How all of some agents were run, whatever the algorithm."""
+    paths = {path for tree in trees for path in tree if not path.startswith("algorithm")}
+    return {path for path in paths if all(tree.get(path) == trees[0].get(path) for tree in trees)}
 
 
 def _plain(value: Any) -> Any:

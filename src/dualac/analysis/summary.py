@@ -10,7 +10,7 @@ import numpy as np
 
 from dualac.analysis import statistics
 from dualac.analysis.frame import Frame, RunRecord
-from dualac.analysis.groups import Group, Grouped, Rows, Unlike, group
+from dualac.analysis.groups import Group, Grouped, Rows, Unlike, group, standing_for
 from dualac.analysis.scores import Board, Bounds, by_step, evenly, grid, held, paired
 from dualac.analysis.statistics import AGGREGATES, Band, Difference, Interval, iqm
 from dualac.analysis.style import Ink, inks
@@ -125,8 +125,9 @@ def summarise(frame: Frame, choices: Choices = USUAL) -> Summary:
 
 
 def only(summary: Summary, *, names: Sequence[str] = (), tasks: Sequence[str] = ()) -> Summary:
-    """The same of fewer runs: agents that are what these names say, these tasks. Everyone keeps name and ink."""
-    groups = [one for one in summary.groups if not names or one.agent in names]
+    """The same of fewer runs: agents that stand for these names, these tasks. Everyone keeps name and ink."""
+    stand = {one.label for name in names for one in standing_for(summary.groups, name)}
+    groups = [one for one in summary.groups if not names or one.label in stand]
     groups = [one._replace(runs=[run for run in one.runs if not tasks or run.task in tasks]) for one in groups]
     kept = summary.grouped._replace(groups=[one for one in groups if one.runs])
     missing = [one for one in summary.frame.missing if (not names or one.name in names) and (not tasks or one.task in tasks)]

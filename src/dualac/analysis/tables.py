@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualac.analysis import statistics
-from dualac.analysis.groups import Group, short
+from dualac.analysis.groups import Group, short, standing_for
 from dualac.analysis.statistics import Interval
 from dualac.analysis.summary import Panel, Summary, generator
 
@@ -26,7 +26,7 @@ def design(summary: Summary, base: str) -> list[Share]:
     """The ablations `base:...`, relative to the base, with the base itself on top."""
     rows = []
     for panel in summary.panels:
-        whole = [one for one in panel.groups if one.agent == base]
+        whole = standing_for(panel.groups, base)
         parts = [one for one in panel.groups if one.name.startswith(f"{base}:")]
         if len(whole) == 1 and parts and panel.tasks:
             rows += [Share(panel.title, one.name, one.agent, _over(panel, one, whole[0]), one is whole[0]) for one in [*whole, *parts]]
@@ -34,34 +34,40 @@ def design(summary: Summary, base: str) -> list[Share]:
 
 
 def sensitivity(summary: Summary, reference: str) -> list[Share]:
-    """Agents of one name that differ from the default, or else from the one in their middle, by one setting: percent over the reference."""
+    """Agents of one name, or of `name+change`, that differ from the default, or else from the one in their middle, by one value, be it of several
+    settings: percent over the reference.
+    """
     rows = []
     for panel in summary.panels:
-        others = [one for one in panel.groups if one.agent == reference]
+        others = standing_for(panel.groups, reference)
         if len(others) != 1 or not panel.tasks:
             continue
-        for name in sorted({one.name for one in panel.groups if one.name != reference}):
-            same = [one for one in panel.groups if one.name == name]
+        for name in sorted({_base(one) for one in panel.groups if one.name != reference}):
+            same = [one for one in panel.groups if _base(one) == name]
             if len(same) > 1:
                 rows += _slices(panel, same, others[0])
     return rows
 
 
+def _base(one: Group) -> str:
+    return one.name.partition("+")[0]
+
+
 def _slices(panel: Panel, same: list[Group], reference: Group) -> list[Share]:
-    middle = min(same, key=lambda one: (one.agent != one.name, sum(len(_apart(one, other)) for other in same)))
-    slices: dict[str, list[tuple[Any, Group]]] = {}
+    middle = min(same, key=lambda one: (one.agent != _base(one), sum(len(_apart(one, other)) for other in same)))
+    slices: dict[tuple[str, ...], list[tuple[Any, Group]]] = {}
     for one in same:
-        apart = _apart(middle, one)
-        if len(apart) == 1:
-            slices.setdefault(apart[0], [(middle.settings.get(apart[0]), middle)]).append((one.settings.get(apart[0]), one))
+        paths = tuple(_apart(middle, one))
+        value, default = one.settings.get(paths[0]) if paths else None, middle.settings.get(paths[0]) if paths else None
+        if paths and all(one.settings.get(path) == value and middle.settings.get(path) == default for path in paths):
+            slices.setdefault(paths, [(default, middle)]).append((value, one))
     rows = []
-    for path, some in slices.items():
+    for paths, some in slices.items():
+        name = ", ".join(path.removeprefix("algorithm.") for path in paths)
         for value, one in sorted(some, key=lambda pair: _order(pair[0])):
             share = _over(panel, one, reference)
             percent = Interval(100 * (share.estimate - 1), 100 * (share.low - 1), 100 * (share.high - 1), share.defined)
-            rows.append(
-                Share(panel.title, f"{path.removeprefix('algorithm.')} = {value}", one.agent, percent, one is middle and one.agent == one.name)
-            )
+            rows.append(Share(panel.title, f"{name} = {value}", one.agent, percent, one is middle and one.agent == _base(one)))
     return rows
 
 

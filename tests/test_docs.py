@@ -1,0 +1,24 @@
+"""What the pages tell a reader to import, to open or to run is there."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+IMPORT = re.compile(r"^from (dualac[\w.]*) import (.+)$", re.MULTILINE)
+LINK = re.compile(r"\]\(([^)#:]+?)(?:#[^)]*)?\)")
+FILE = re.compile(r"`(?:\.venv/bin/python )?((?:benchmarks|scripts|examples|src|tests)/[\w/.-]+)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_names_what_there_is(page: Path):
+    text = page.read_text()
+    for module, names in IMPORT.findall(text):
+        for name in names.split(", "):
+            assert hasattr(importlib.import_module(module), name), f"{module}.{name}"
+    absent = [link for link in LINK.findall(text) if not (page.parent / link).exists()]
+    absent += [name for name in FILE.findall(text) if not (ROOT / name.rstrip(".")).exists()]
+    assert absent == []
