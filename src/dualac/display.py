@@ -65,6 +65,10 @@ class Display(OnScreen):
         if message["kind"] == "warning":
             self._console.print(f"warning, seed {message['seed']}: {message['text']}", markup=False, soft_wrap=True)
             return
+        if message["kind"] == "failed":  # why is said when all have ended
+            message = {**self._rows.get(message["path"], {}), "kind": "failed"}
+            if "path" not in message:
+                return
         self._rows[message["path"]] = message
         if self._live:
             self._live.update(self._table(), refresh=True)
@@ -99,7 +103,7 @@ class Display(OnScreen):
             table.add_column(column.title, justify="right", no_wrap=True)
         for _, row in sorted(self._rows.items()):
             bar = [ProgressBar(total=row["steps"], completed=row["step"], width=16)] if wide else []
-            left = row["kind"] if row["kind"] in ("done", "interrupted") else duration(row["eta"])
+            left = row["kind"] if row["kind"] in ("done", "interrupted", "failed") else duration(row["eta"])
             cells = [self._cell(column, row) for column in columns]
             table.add_row(self._name(row), *bar, f"{short(row['step'])}/{short(row['steps'])}", f"{row['fps']:.0f}", left, *cells)
         return table

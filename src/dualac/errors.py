@@ -74,6 +74,11 @@ def quiet_end() -> Iterator[None]:
         pass
 
 
+def one_line(text: str) -> str:
+    """Without line ends, and without what could steer the terminal: it may repeat what stood in a file."""
+    return "".join(letter if letter.isprintable() else "�" for letter in " ".join(text.split()))
+
+
 def is_disk_trouble(error: OSError) -> bool:
     """Whether it is the disk that refused: full, over quota, failing, read-only."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)

@@ -1,5 +1,7 @@
 """A plan carried out: no work twice, nothing lost, what fails set aside while the rest goes on."""
 
+import errno
+import io
 import json
 import os
 import signal
@@ -9,13 +11,16 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.experiments.toy_units import BROKEN, POISON, SHAKY, toy_experiment, toy_sweep
+from rich.console import Console
+from tests.experiments.toy_units import BROKEN, FULL, POISON, SHAKY, SPACE, toy_experiment, toy_sweep
 from tests.training.runs import ROOT, environment
 
-from dualac.errors import DataError, LockedError
+from dualac.errors import DataError, LockedError, TryAgainError
 from dualac.experiments.plan import expand
 from dualac.experiments.survey import look, survey
-from dualac.experiments.sweep import order
+from dualac.experiments.sweep import Orders, order, sweep
+from dualac.experiments.watch import Watch
+from dualac.training.launch import launch
 from dualac.training.lock import Attempt
 from dualac.training.run import commit, prepare
 
@@ -51,6 +56,52 @@ def test_what_fails_every_time_is_set_aside_and_the_rest_is_done(swept):
 def test_another_attempt_is_told_of(swept):
     retried = [message for message in swept[2] if message["kind"] == "retried"]
     assert len(retried) == 2 * (2 + 1)  # by two agents: the poisonous one twice, the shaky one once
+
+
+def test_a_failure_is_told_of_when_it_happens(swept):
+    failed = [message for message in swept[2] if message["kind"] == "failed"]
+    assert sorted(Path(message["path"]).name for message in failed if message["final"]) == sorted(2 * [f"seed{POISON}", f"seed{BROKEN}"])
+    shown = Console(width=200, record=True, file=io.StringIO())
+    watch = Watch(shown, swept[1].units)
+    for message in failed:
+        watch(message)
+    told = shown.export_text()
+    assert told.count("set aside") == 4
+    assert "gym/Pendulum-v1 rr2 seed 90002: the toy is broken" in told
+    assert "4 failed" in told
+
+
+def test_a_full_disk_ends_the_sweep_and_the_same_command_goes_on(tmp_path):
+    """Not one run after another: the disk is full for all. What was finished stays, and nothing is set aside."""
+    outcome = toy_sweep(tmp_path, (FULL, *range(40)), workers=1)
+    assert max(failure.error.code for failure in outcome.failures) == TryAgainError.code
+    assert not any(failure.final for failure in outcome.failures)
+    assert "failed" not in {unit.state for unit in outcome.units}
+    assert len(executions(tmp_path)) < 80
+    before = {path: number for path, number in executions(tmp_path).items() if (path / "DONE").exists()}
+    (tmp_path / SPACE).touch()
+    assert states(toy_sweep(tmp_path, (FULL, *range(40)), workers=1)) == {seed: {"done"} for seed in (FULL, *range(40))}
+    assert before.items() <= executions(tmp_path).items()
+
+
+def test_a_driver_without_space_stops_its_workers_before_it_ends(tmp_path):
+    """They would go on without anybody who hears them."""
+    begun = []
+
+    def full(work):
+        while begun and not list(tmp_path.rglob("lingers")):
+            time.sleep(0.01)
+        if begun:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        begun.append(work)
+
+    def few(works, report, flags, effort):
+        works = [work._replace(prepare=lambda work=work: (full(work), work.prepare())) for work in works]
+        return launch(works, report, flags, effort._replace(entry="tests.experiments.toy_units:linger"))
+
+    with pytest.raises(TryAgainError, match="free space"):
+        sweep(toy_experiment(3), Orders(tmp_path, few, workers=2), lambda message: None)
+    assert len(list(tmp_path.rglob("stopped"))) == 1
 
 
 def test_started_again_nothing_is_done_twice_and_what_was_set_aside_waits_to_be_asked_for(swept):

@@ -3,6 +3,7 @@
 python -m tests.experiments.toy_units OUT SEEDS [ADDRESS]      the driver of a sweep of such units, on this machine or on a Ray cluster
 """
 
+import errno
 import json
 import os
 import signal
@@ -18,7 +19,8 @@ from dualac.training.lock import Attempt, owned
 from dualac.training.run import commit, load
 
 ENTRY = "tests.experiments.toy_units:carry_out"
-POISON, BROKEN, SHAKY = 90_001, 90_002, 90_003  # seeds of units that always kill their process, that fail by their own account, that die once
+POISON, BROKEN, SHAKY, FULL = range(90_001, 90_005)  # seeds that always kill their process, fail by their own account, die once, find no space
+SPACE = "space"  # the file in the sweep's directory that says there is some again
 
 
 def toy_experiment(seeds, tasks=("gym/Pendulum-v1",)) -> Experiment:
@@ -38,6 +40,8 @@ def carry_out(paths: list[Path], report, **flags) -> None:
         if run.seed == BROKEN:
             (path / "FAILED").write_text(json.dumps({"step": 7, "reason": "the toy is broken", "error": "RunFailedError"}))
             raise RunFailedError("the toy is broken")
+        if run.seed == FULL and not (path.parents[3] / SPACE).exists():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path / "eval.jsonl"))
         (path / "events.jsonl").touch()
         report({"kind": "progress", "path": str(path), "seed": run.seed, "step": 1, "steps": run.steps, "fps": 1.0, "metrics": {}})
         time.sleep(0.01)
@@ -45,6 +49,16 @@ def carry_out(paths: list[Path], report, **flags) -> None:
         (path / "eval.jsonl").write_text(json.dumps({"step": run.steps, "episode": 0, "return": run.seed / 7}) + "\n")
         commit(path, run.steps, run.identity())
         report({"kind": "done", "path": str(path), "seed": run.seed, "step": run.steps, "steps": run.steps, "fps": 1.0, "metrics": {}})
+
+
+def linger(paths: list[Path], report, **flags) -> None:
+    """Until it is asked to stop, as a training that checkpoints."""
+    asked: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
+    (paths[0] / "lingers").touch()
+    while not asked:
+        time.sleep(0.01)
+    (paths[0] / "lingers").rename(paths[0] / "stopped")
 
 
 def toy_sweep(out: Path, seeds, report=lambda message: None, executor=launch, **orders) -> Outcome:

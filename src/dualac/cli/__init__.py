@@ -11,8 +11,7 @@ from dualac.cli.listing import doctor, show_list
 from dualac.cli.runs import evaluate, play
 from dualac.cli.theory import theory
 from dualac.cli.training import resume, train
-from dualac.cli.words import one_line
-from dualac.errors import COMMAND, DualacError, TryAgainError, UsageError, is_disk_trouble, nearest
+from dualac.errors import COMMAND, DualacError, TryAgainError, UsageError, is_disk_trouble, nearest, one_line
 
 COMMANDS = {
     "train": train, "resume": resume, "evaluate": evaluate, "play": play, "sweep": sweep, "status": status, "collect": collect, "report": report,

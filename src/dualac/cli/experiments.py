@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dualac import spelling
-from dualac.cli.words import Parser, console, one_line
-from dualac.errors import DataError, TryAgainError, UsageError, is_disk_trouble
+from dualac.cli.words import Parser, console
+from dualac.errors import DataError, TryAgainError, UsageError, is_disk_trouble, one_line
 
 SET_ASIDE = 3  # the exit code of a sweep that went to its end with runs that fail every time
 MOST_REASONS = 10

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from dualac import spelling
-from dualac.cli.words import Parser, console, one_line, options_of, parse_option
-from dualac.errors import DualacError, UsageError, quiet_end
+from dualac.cli.words import Parser, console, options_of, parse_option
+from dualac.errors import DualacError, UsageError, one_line, quiet_end
 
 
 def train(words: list[str]) -> int:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from rich.console import Console
 
 from dualac import spelling
-from dualac.errors import UsageError, nearest
+from dualac.errors import UsageError, nearest, one_line
 
 NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan)[\w.,+-]*$")
 
@@ -63,8 +63,3 @@ def parse_option(option: spelling.Option, text: str) -> Any:
 
 def warn(sentence: str) -> None:
     print(f"dualac: warning: {one_line(sentence)}", file=sys.stderr)
-
-
-def one_line(text: str) -> str:
-    """Without line ends, and without what could steer the terminal: it may repeat what stood in a file."""
-    return "".join(letter if letter.isprintable() else "�" for letter in " ".join(text.split()))

@@ -142,14 +142,17 @@ class _Watch:
             told = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
             cause = getattr(error, "cause", None)
-            final = isinstance(cause, Died)
-            return [Failure(work, DualacError(" ".join(str(cause or error).split())[:500]), final=final)]
+            return [self._failed(Failure(work, DualacError(" ".join(str(cause or error).split())[:500]), final=isinstance(cause, Died)))]
         if told is None:
             self._report({"kind": "done", "path": str(work.paths[0])})
             return []
         error = DualacError(told["text"])
         error.code = told["code"]
-        return [Failure(work, error, final=error.code != TryAgainError.code)]
+        return [self._failed(Failure(work, error, final=error.code != TryAgainError.code))]
+
+    def _failed(self, failure: Failure) -> Failure:
+        self._report({"kind": "failed", "path": str(failure.work.paths[0]), "text": str(failure.error), "final": failure.final})
+        return failure
 
     def _look(self, works: Any) -> None:
         """News of the runs under way, from their directories."""

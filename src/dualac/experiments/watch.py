@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dualac.display import OnScreen, duration, short
+from dualac.errors import one_line
 from dualac.experiments.survey import Unit
 
 PLAIN_EVERY = 60.0  # seconds between two lines where there is no terminal
@@ -36,7 +37,11 @@ class Watch(OnScreen):
             self._running.pop(path, None)
             self._say(f"attempt {message['attempt']} ended: {message['text']}; begun again")
             return
-        if message["kind"] in ENDED:
+        if message["kind"] == "failed":
+            self._running.pop(path, None)
+            self._failed |= {path: message["text"]} if message["final"] else {}
+            self._say(f"{'set aside' if message['final'] else 'stopped':<11} {self._name(path)}: {one_line(message['text'])}")
+        elif message["kind"] in ENDED:
             self._running.pop(path, None)
             self._done |= {path} if message["kind"] == "done" else set()
             self._say(f"{message['kind']:<11} {self._name(path)}  {self._score(message)}")

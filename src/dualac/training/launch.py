@@ -95,36 +95,43 @@ class _Launcher:
         self._children: list[_Child] = []
         self._waiting: list[_Turn] = []
         self._failures: list[Failure] = []
-        self._asked: list[int] = []
+        self._asked: list[int] = []  # the codes with which to end, once nothing more is to be started: of signals, of a full disk
 
     def run(self, works: list[Work]) -> list[Failure]:
         before = {number: signal.signal(number, self._pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
         self._waiting = [_Turn(work) for work in works]
         try:
-            while self._children or (self._waiting and not self._asked):
-                self._begin_what_can()
-                try:
-                    child, message = self._heard.get(timeout=0.2)  # short: a signal is handled between two waits
-                except queue.Empty:
-                    continue
-                if message is None:
-                    self._children.remove(child)
-                    self._bury(child)
-                elif message["kind"] == "error":
-                    child.explained = _error(message["text"], message["code"])
-                elif message["kind"] == FINISHED:
-                    child.turn = None
-                    self._employ(child)
-                else:
-                    self._report(message)
+            self._until_done()
+        except BaseException:
+            self._pass_on(signal.SIGTERM)  # or they would go on without anybody who hears them
+            self._until_done()
+            raise
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
         if self._waiting:
             paths = [path for turn in self._waiting for path in turn.work.paths]
             told = f"not started: {' '.join(map(str, paths))}; the same command, or dualac resume, starts them"
-            self._failures.append(Failure(Work(paths), _error(told, 128 + self._asked[0]), final=False))
+            self._failures.append(Failure(Work(paths), _error(told, self._asked[0]), final=False))
         return self._failures
+
+    def _until_done(self) -> None:
+        while self._children or (self._waiting and not self._asked):
+            self._begin_what_can()
+            try:
+                child, message = self._heard.get(timeout=0.2)  # short: a signal is handled between two waits
+            except queue.Empty:
+                continue
+            if message is None:
+                self._children.remove(child)
+                self._bury(child)
+            elif message["kind"] == "error":
+                child.explained = _error(message["text"], message["code"])
+            elif message["kind"] == FINISHED:
+                child.turn = None
+                self._employ(child)
+            else:
+                self._report(message)
 
     def _begin_what_can(self) -> None:
         while not self._asked:
@@ -199,7 +206,12 @@ class _Launcher:
             self._waiting.append(_Turn(turn.work, turn.attempt + 1, time.monotonic() + wait))
             return
         stopped = child.explained is not None and error.code > 128
-        self._failures.append(Failure(turn.work, error, final=not (stopped or self._asked or error.code in (LockedError.code, TryAgainError.code))))
+        failure = Failure(turn.work, error, final=not (stopped or self._asked or error.code in (LockedError.code, TryAgainError.code)))
+        self._failures.append(failure)
+        if not stopped:
+            self._report({"kind": "failed", "path": str(turn.work.paths[0]), "text": str(error), "final": failure.final})
+        if error.code == TryAgainError.code and self._effort.attempts > 1:
+            self._asked.append(error.code)  # the disk is full for all of them
 
     def _last_words(self, child: _Child, work: Work) -> DualacError:
         """For a child that died without a word: killed, or crashed below Python."""
@@ -208,8 +220,8 @@ class _Launcher:
         paths = " ".join(str(path) for path in work.paths)
         return _error(f"the process of {paths} {cause}; dualac resume {paths} continues from its last checkpoint", 128 - code if code < 0 else code)
 
-    def _pass_on(self, number: int, frame: object) -> None:
-        self._asked.append(number)
+    def _pass_on(self, number: int, frame: object = None) -> None:
+        self._asked.append(128 + number)
         for child in self._children:
             if child.process.poll() is None:
                 os.kill(child.process.pid, number)

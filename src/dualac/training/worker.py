@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dualac.errors import DualacError
+from dualac.errors import DualacError, TryAgainError, is_disk_trouble
 from dualac.parent import die_with_parent
 from dualac.training import machine
 
@@ -53,6 +53,9 @@ def main() -> int:
         say({"kind": "error", "text": str(error), "code": error.code})
         return error.code
     except Exception as error:
+        if isinstance(error, OSError) and is_disk_trouble(error):
+            say({"kind": "error", "text": f"{error}; free space and start again: it goes on", "code": TryAgainError.code})
+            return TryAgainError.code
         log = paths[0] / "worker.log" if paths else "its output"
         say({"kind": "error", "text": f"{type(error).__name__}: {error}; see {log}", "code": DualacError.code})
         raise
