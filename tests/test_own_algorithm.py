@@ -137,10 +137,10 @@ class Constant(Actor):
         return TanhNormal(mean, mean)
     def exploit(self, state, obs):
         return self.distribution(state, obs).mode()
-    def backup(self, state, next_obs, key):
-        action, log_prob = self.distribution(state, next_obs).sample(key)
+    def backup(self, state, next_obs, noise):
+        action, log_prob = self.distribution(state, next_obs).sample(noise)
         return action, jnp.zeros_like(log_prob)
-    def improve(self, state, objective, obs, key):
+    def improve(self, state, objective, obs, noise):
         return state, {"actor_loss": -objective(obs, self.exploit(state, obs)).mean()}
 
 least = Algorithm(Least(), Soft(), FromPolicy(), Scalar())

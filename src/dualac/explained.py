@@ -116,7 +116,7 @@ def coverage(trained: Trained, samples: int) -> Covered:
     done = [_played(loaded, optimistic, samples) for optimistic in (False, True)]
     first, second = (np.column_stack([embed(obs), action[:, 0]]) for obs, action in done)
     here = jnp.asarray(lived["obs"][states])
-    chosen = [actor(here).sample(jax.random.key(KEY))[0] for actor in _actors(row, state)]
+    chosen = [actor(here).drawn(jax.random.key(KEY)) for actor in _actors(row, state)]
     met = [float(spread(row.critic.values(state.critic.online.params, here, action).mean(axis=-1)).mean()) for action in chosen]
     title = f"{loaded.run.name} on {told(loaded)}"
     plane = Coverage(title, name, edges, rows, disagree, pessimist, optimist, visited, first, second)
@@ -179,7 +179,7 @@ def _actors(row: Algorithm, state: Any) -> tuple[Any, Any]:
 def _played(loaded: LoadedAgent, optimistic: bool, samples: int) -> tuple[np.ndarray, np.ndarray]:
     """States and actions of new episodes by one of the two actors."""
     actor = _actors(loaded.run.algorithm, loaded.state)[optimistic]
-    sample = jax.jit(lambda obs, key, count: actor(obs).sample(jax.random.fold_in(key, count))[0])
+    sample = jax.jit(lambda obs, key, count: actor(obs).drawn(jax.random.fold_in(key, count)))
     seen: list[tuple[np.ndarray, np.ndarray]] = []
 
     def act(obs: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ State = Any  # one tree of arrays; each part of an algorithm owns one field of i
 Memory = Any  # what acting remembers within an episode; () for every model-free agent
 Metrics = dict[str, Array]
 Key = jax.Array
+Normals = Float[Array, "*batch action"]  # standard normals, of which an actor makes its actions
 Report = Callable[[dict[str, Any]], None]  # hears the news of a training
 
 
@@ -40,6 +41,8 @@ class Agent(NamedTuple):
     update: Callable[
         ..., tuple[State, Metrics]
     ]  # (state, batch, key, count); `count` updates came before, which only delayed actors ask; a metric that is NaN was not measured
+    draw: Callable[[Key, int], Any]  # (key, how many numbers a batch's actions are) -> what one update leaves to chance
+    step: Callable[..., tuple[State, Metrics]]  # (state, batch, what was drawn, count); many updates draw at once, and so in less time
     explore: Callable[[State, Memory, Array, Key], tuple[Array, Memory]]
     exploit: Callable[[State, Memory, Array], tuple[Array, Memory]]
     hear: Callable[[State, Array, Key], State]  # what an episode returned

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tiny
 
+from dualac.agents.actor_critic import draw
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.duals import Held
 
@@ -30,11 +31,11 @@ def test_only_the_optimist_is_judged_where_it_is_alone(only_optimist):
 
 def test_only_the_optimist_acts_in_the_target_where_it_is_alone(only_optimist):
     row, state = only_optimist.row, only_optimist.state
-    k_action = jax.random.split(jax.random.split(KEY, 3)[0])[0]
+    noise = draw(KEY, BATCH.action.size).successor.reshape(BATCH.action.shape)
 
     @tiny.compiled
     def loss():
-        action, log_prob = optimist(only_optimist, BATCH.next_obs).sample(k_action)
+        action, log_prob = optimist(only_optimist, BATCH.next_obs).sample(noise)
         future = row.pessimism.backup((), row.critic.values(state.critic.target, BATCH.next_obs, action), KEY)
         alpha = row.policy.temperature.read(state.policy.temperature)
         y = BATCH.reward + 0.99 * BATCH.discount * (future[:, 0] - alpha * log_prob)

@@ -67,7 +67,7 @@ def test_dimensions_are_independent():
 
 def test_samples_have_the_mean_the_deviation_and_the_log_probability_they_are_said_to_have():
     policy = normal(0.2, 0.4, len(GRID))
-    action, said = sample(policy, jax.random.key(0))
+    action, said = sample(policy, jax.random.normal(jax.random.key(0), policy.mean.shape))
     x = np.arctanh(np.asarray(action))
     assert x.mean() == pytest.approx(0.2, abs=0.02)
     assert x.std() == pytest.approx(0.4, abs=0.02)
@@ -78,7 +78,7 @@ def test_the_sample_is_reparametrised():
     """Moving the mean moves the sample before tanh by as much; doubling the deviation, its distance from the mean."""
 
     def before_tanh(mean, log_std):
-        return jnp.arctanh(TanhNormal(mean, log_std).sample(jax.random.key(1))[0]).sum()
+        return jnp.arctanh(TanhNormal(mean, log_std).sample(jax.random.normal(jax.random.key(1), mean.shape))[0]).sum()
 
     mean, log_std = np.asarray([[0.2]]), np.asarray([[-1.0]])
     x, slopes = compiled(jax.value_and_grad(before_tanh, argnums=(0, 1)))(mean, log_std)

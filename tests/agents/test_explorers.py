@@ -55,7 +55,8 @@ def rising(obs, action, optimism):
 @functools.cache
 def _compiled(function, upper):
     def run(state, pessimist, obs):
-        return function(state, Surroundings(lambda _: pessimist, lambda _: pessimist.mode(), upper, FLOOR), obs, KEY)
+        chance = KEY if function.__name__ == "act" else NOISE
+        return function(state, Surroundings(lambda _: pessimist, lambda _: pessimist.mode(), upper, FLOOR), obs, chance)
 
     return tiny.compiled(run)
 
@@ -139,8 +140,8 @@ def test_an_optimist_may_be_paid_for_its_entropy_as_the_policy_is(states):
     same = np.full((*OBS.shape[:-1], tiny.SPEC.action_dim), 0.3, np.float32)
     pessimist = TanhNormal(same, -same)
     around = Surroundings(lambda _: pessimist, lambda _: pessimist.mode(), rising, FLOOR, lambda log_prob: -0.1 * log_prob)
-    of_paid, of_plain = (float(part.improve(state, around, OBS, KEY)[1]["optimistic_actor_loss"]) for part in (paid, plain))
-    log_prob = plain.distribution(state, around, OBS).sample(KEY)[1]
+    of_paid, of_plain = (float(part.improve(state, around, OBS, NOISE)[1]["optimistic_actor_loss"]) for part in (paid, plain))
+    log_prob = plain.distribution(state, around, OBS).sample(NOISE)[1]
     assert of_paid - of_plain == pytest.approx(0.1 * float(log_prob.mean()), rel=1e-4)
 
 
@@ -240,7 +241,7 @@ def test_a_barrier_pushes_optimism_up_within_a_thousandth_of_the_pessimist_and_n
     state = departed(states["perturbation"], **DEPARTED)
     state = state._replace(optimism=state.optimism._replace(params=jnp.float32(math.log(above))))
     (with_it, _), (without, _) = (improved(dataclasses.replace(PERTURBATION, barrier=barrier), state, Beside()) for barrier in (True, False))
-    gradients = [float(learnt.optimism.adam[0].mu) / (1 - 0.5) / above for learnt in (with_it, without)]
+    gradients = [float(learnt.optimism.adam.mean) / (1 - 0.5) / above for learnt in (with_it, without)]
     assert gradients[1] - gradients[0] == pytest.approx(pushed, abs=1e-4)
     assert tiny.same(with_it.kl_weight, without.kl_weight)
 
@@ -262,7 +263,7 @@ def test_optimism_never_falls_below_the_pessimist(states):
     around = Surroundings(lambda _: standard, lambda _: standard.mode(), rising, FLOOR)
 
     def step(optimism, _):
-        learnt, metrics = part.improve(state._replace(optimism=optimism), around, OBS, KEY)
+        learnt, metrics = part.improve(state._replace(optimism=optimism), around, OBS, NOISE)
         return learnt.optimism, metrics["optimism"]
 
     _, seen = tiny.compiled(lambda start: jax.lax.scan(step, start, length=500))(state.optimism)

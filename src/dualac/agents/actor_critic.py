@@ -16,9 +16,10 @@ from dualac.agents.risk import Pessimism, spread
 from dualac.agents.trained import Trained, all_finite, norm
 from dualac.errors import UsageError
 from dualac.spelling import settle
-from dualac.types import Agent, Key, Metrics, Spec, Transition
+from dualac.types import Agent, Key, Metrics, Normals, Spec, Transition
 
 PESSIMISM = 3  # its stream of keys, beside the three that init is split into
+DEAR = ("_grad_norm", "_median")  # how metrics end that take a pass over all parameters, or a sort: 2 % of an update
 
 
 @final
@@ -113,20 +114,40 @@ def optimist(row: Algorithm, state: State, obs: Array) -> TanhNormal:
     return row.explorer.distribution(state.explorer, surroundings(row, state), obs)
 
 
-def successor(row: Algorithm, state: State, next_obs: Array, key: Key) -> tuple[Array, Array]:
+class Chance(NamedTuple):
+    """What one update leaves to chance: three actors' noise, and a key for how critics are put together."""
+
+    successor: Normals
+    policy: Normals
+    explorer: Normals
+    backup: Key
+
+    def shaped(self, shape: tuple[int, ...]) -> "Chance":
+        """Its normals as noise on actions of this shape."""
+        return Chance(self.successor.reshape(shape), self.policy.reshape(shape), self.explorer.reshape(shape), self.backup)
+
+
+def draw(key: Key, size: int) -> Chance:
+    """For a batch whose actions are so many numbers. The normals are flat: drawn in the shape of actions they would take three times as long."""
+    k_critic, *k_actors = jax.random.split(key, 3)
+    k_successor, k_backup = jax.random.split(k_critic)
+    successor, policy, explorer = (jax.random.normal(one, (size,)) for one in (k_successor, *k_actors))
+    return Chance(successor, policy, explorer, k_backup)
+
+
+def successor(row: Algorithm, state: State, next_obs: Array, noise: Normals) -> tuple[Array, Array]:
     """The action of the TD target, and what being there is worth beyond its value."""
     if row.judged == "policy":
-        return row.policy.backup(state.policy, next_obs, key)
-    action, log_prob = optimist(row, state, next_obs).sample(key)
+        return row.policy.backup(state.policy, next_obs, noise)
+    action, log_prob = optimist(row, state, next_obs).sample(noise)
     return action, row.policy.bonus(state.policy, log_prob)
 
 
-def learn_values(row: Algorithm, state: State, batch: Transition, key: Key) -> tuple[State, Metrics]:
+def learn_values(row: Algorithm, state: State, batch: Transition, chance: Chance) -> tuple[State, Metrics]:
     """y = r + gamma (certainty of the target critics at a' ~ pi(s') + what the policy is paid for being there)."""
-    k_action, k_backup = jax.random.split(key)
-    action, bonus = successor(row, state, batch.next_obs, k_action)
+    action, bonus = successor(row, state, batch.next_obs, chance.successor)
     next_zs = row.critic.values(state.critic.target, batch.next_obs, action)
-    future = row.pessimism.backup(state.pessimism, next_zs, k_backup) + bonus[:, None]
+    future = row.pessimism.backup(state.pessimism, next_zs, chance.backup) + bonus[:, None]
     target = jax.lax.stop_gradient(batch.reward[:, None] + row.gamma * batch.discount[:, None] * future)
 
     critic, seen = row.critic.learn(state.critic, batch, target)
@@ -134,19 +155,19 @@ def learn_values(row: Algorithm, state: State, batch: Transition, key: Key) -> t
     qs = seen.values.mean(axis=-1)
     metrics = {"critic_loss": seen.loss, "critic_grad_norm": seen.grad_norm, "q_mean": qs.mean(), "q_std": spread(qs).mean()} | of_pessimism
     # The critics' own values are tested, before any aggregate could swallow a NaN.
-    return state._replace(critic=critic, pessimism=pessimism), metrics | {"finite": all_finite((seen, next_zs, of_pessimism))}
+    return state._replace(critic=critic, pessimism=pessimism), metrics | {"finite": all_finite((seen.values, seen.loss, next_zs, of_pessimism))}
 
 
-def improve_policy(row: Algorithm, state: State, obs: Array, key: Key) -> tuple[State, Metrics]:
+def improve_policy(row: Algorithm, state: State, obs: Array, noise: Normals) -> tuple[State, Metrics]:
     def objective(obs: Array, action: Array) -> Array:
         return row.pessimism.objective(state.pessimism, row.critic.values(state.critic.online.params, obs, action)).mean(axis=-1)
 
-    policy, metrics = row.policy.improve(state.policy, objective, obs, key)
+    policy, metrics = row.policy.improve(state.policy, objective, obs, noise)
     return state._replace(policy=policy), metrics
 
 
-def improve_explorer(row: Algorithm, state: State, obs: Array, key: Key) -> tuple[State, Metrics]:
-    explorer, metrics = row.explorer.improve(state.explorer, surroundings(row, state), obs, key)
+def improve_explorer(row: Algorithm, state: State, obs: Array, noise: Normals) -> tuple[State, Metrics]:
+    explorer, metrics = row.explorer.improve(state.explorer, surroundings(row, state), obs, noise)
     return state._replace(explorer=explorer), metrics
 
 
@@ -154,40 +175,51 @@ def follow(row: Algorithm, state: State) -> State:
     return state._replace(critic=row.critic.follow(state.critic), policy=row.policy.follow(state.policy))
 
 
-def improve(row: Algorithm, state: State, obs: Array, k_policy: Key, k_explorer: Key) -> tuple[State, Metrics]:
+def improve(row: Algorithm, state: State, obs: Array, chance: Chance) -> tuple[State, Metrics]:
     """The policy on the new critics, then the explorer on the new policy."""
-    state, of_policy = improve_policy(row, state, obs, k_policy)
-    state, of_explorer = improve_explorer(row, state, obs, k_explorer)
+    state, of_policy = improve_policy(row, state, obs, chance.policy)
+    state, of_explorer = improve_explorer(row, state, obs, chance.explorer)
     metrics = of_policy | of_explorer
-    return follow(row, state) if row.policy.targets_wait else state, metrics | {"finite": all_finite(metrics)}
+    return follow(row, state) if row.policy.targets_wait else state, metrics | {"finite": all_finite(cheap(metrics))}
 
 
 def update(row: Algorithm, state: State, batch: Transition, key: Key, count: int | Array | None = None) -> tuple[State, Metrics]:
+    return step(row, state, batch, draw(key, batch.action.size), count)
+
+
+def step(row: Algorithm, state: State, batch: Transition, chance: Chance, count: int | Array | None = None) -> tuple[State, Metrics]:
     """Critics, their targets, then the actors on the new critics: at every update, or at every `delay`th (`count` came before this one)."""
     if count is None and row.policy.delay > 1:
         raise UsageError(f"the actors move once in {row.policy.delay} updates: tell update() how many came before (count)")
-    k_critic, *k_actors = jax.random.split(key, 3)
-    state, of_critic = learn_values(row, state, batch, k_critic)
+    chance = chance.shaped(batch.action.shape)
+    state, of_critic = learn_values(row, state, batch, chance)
     if not row.policy.targets_wait:
         state = follow(row, state)
     if row.policy.delay == 1:
-        state, of_actors = improve(row, state, batch.obs, *k_actors)
+        state, of_actors = improve(row, state, batch.obs, chance)
     else:
         # `count` is one for all seeds of a pack, so that under vmap this stays a branch; NaN is what was not measured.
-        blank = jax.eval_shape(lambda: improve(row, state, batch.obs, *k_actors))[1]
+        blank = jax.eval_shape(lambda: improve(row, state, batch.obs, chance))[1]
         idle = {name: jnp.full(like.shape, name == "finite" or jnp.nan, like.dtype) for name, like in blank.items()}
         due = (jnp.asarray(count) + 1) % row.policy.delay == 0
-        state, of_actors = jax.lax.cond(due, lambda: improve(row, state, batch.obs, *k_actors), lambda: (state, idle))
+        state, of_actors = jax.lax.cond(due, lambda: improve(row, state, batch.obs, chance), lambda: (state, idle))
     finite = of_critic.pop("finite") & of_actors.pop("finite")
     return state, of_critic | of_actors | {"nonfinite": jnp.where(finite, 0.0, 1.0)}
 
 
+def cheap(metrics: Metrics) -> Metrics:
+    """Those that may be asked at every update."""
+    return {name: value for name, value in metrics.items() if not name.endswith(DEAR)}
+
+
 def diagnose(row: Algorithm, state: State, batch: Transition) -> Metrics:
-    """What is too dear to be asked at every update."""
+    """What is too dear to be asked at every update: what the next one would see, and then what is asked of the networks themselves."""
+    _, seen = update(row, state, batch, jax.random.key(0), row.policy.delay - 1)
     qs = row.critic.values(state.critic.online.params, batch.obs, batch.action).mean(axis=-1)
     actors = {"actor": getattr(state.policy, "actor", None), "optimistic_actor": getattr(state.explorer, "actor", None)}
     learned = {"critic": state.critic.online} | {name: one for name, one in actors.items() if isinstance(one, Trained)}
     return {
+        **{name: value for name, value in seen.items() if name.endswith(DEAR)},
         "q_std_over_mean": spread(qs).mean() / jnp.abs(qs.mean(axis=0)).mean(),
         "critic_dormant": row.critic.dormant(state.critic, batch.obs, batch.action),
         **{f"{name}_param_norm": norm(one.params) for name, one in learned.items()},
@@ -221,6 +253,8 @@ def make_agent(row: Algorithm, spec: Spec) -> Agent:
     return Agent(
         init=partial(init, row, spec),
         update=partial(update, row),
+        draw=draw,
+        step=partial(step, row),
         explore=partial(explore, row),
         exploit=partial(exploit, row),
         hear=partial(hear, row),

@@ -54,7 +54,7 @@ class Ensemble(ABC):
     def init(self, key: Key, spec: Spec) -> CriticState:
         params = self._network().init(key, jnp.zeros((1, spec.obs_dim)), jnp.zeros((1, spec.action_dim)))
         copy = jax.tree.map(jnp.copy, params)  # of its own: a donated state may not hold one buffer twice
-        return CriticState(trained(params, self.lr), copy)
+        return CriticState(trained(params), copy)
 
     def values(self, params: Params, obs: Array, action: Array) -> Float[Array, "critics *batch atoms"]:
         return apply(self._network(), params, obs, action)

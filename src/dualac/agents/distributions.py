@@ -18,15 +18,21 @@ class TanhNormal(NamedTuple):
     mean: Float[Array, "*batch action"]
     log_std: Float[Array, "*batch action"]
 
-    def sample(self, key: Key) -> tuple[Float[Array, "*batch action"], Float[Array, "*batch"]]:
-        """A reparametrised action with its log-probability, which needs the pre-tanh sample: tanh cannot be inverted in float32 near +-1."""
-        noise = jax.random.normal(key, self.mean.shape, self.mean.dtype)
+    def sample(self, noise: Float[Array, "*batch action"]) -> tuple[Float[Array, "*batch action"], Float[Array, "*batch"]]:
+        """An action made of standard normals, and its log-probability, which needs the pre-tanh sample: tanh has no inverse in float32 near +-1."""
         x = self.mean + jnp.exp(self.log_std) * noise
-        return jnp.tanh(x), self.log_prob(x)
+        return jnp.tanh(x), self._log_prob(x, noise)
+
+    def drawn(self, key: Key) -> Float[Array, "*batch action"]:
+        """An action by this key."""
+        return self.sample(jax.random.normal(key, self.mean.shape, self.mean.dtype))[0]
 
     def log_prob(self, x: Float[Array, "*batch action"]) -> Float[Array, "*batch"]:
         """Log-density of tanh(x), given the pre-tanh x."""
-        z = (x - self.mean) * jnp.exp(-self.log_std)
+        return self._log_prob(x, (x - self.mean) * jnp.exp(-self.log_std))
+
+    def _log_prob(self, x: Array, z: Array) -> Float[Array, "*batch"]:
+        """`z` is x in standard deviations from the mean."""
         gaussian = -0.5 * z**2 - self.log_std - HALF_LOG_2PI
         log_slope = 2.0 * (math.log(2.0) - x - jax.nn.softplus(-2.0 * x))  # log(1 - tanh(x)^2), stable for large |x|
         return (gaussian - log_slope).sum(axis=-1)

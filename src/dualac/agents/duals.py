@@ -74,7 +74,7 @@ class Learnt:
     def init(self, floor: float = 0.0) -> DualState:
         above = self.start - (0.0 if self.bounded else floor)
         raw = math.atanh((math.log(above) + 10.0) / 8.75 - 1.0) if self.bounded else math.log(above)
-        return trained(jnp.asarray(raw, jnp.float32), self.lr, self.b1)
+        return trained(jnp.asarray(raw, jnp.float32))
 
     def read(self, state: DualState, floor: float = 0.0) -> Float[Array, ""]:
         assert isinstance(state, Trained)

@@ -17,7 +17,7 @@ from dualac.agents.policies import Policy
 from dualac.agents.trained import Params, Trained, descend, frozen, norm, trained
 from dualac.errors import UsageError
 from dualac.spelling import settle
-from dualac.types import Key, Metrics, Spec
+from dualac.types import Key, Metrics, Normals, Spec
 
 BARRIER = 0.001
 
@@ -53,7 +53,7 @@ class Follower(ABC):
     def init(self, key: Key, spec: Spec, floor: float) -> Any:
         return ()
 
-    def improve(self, state: Any, around: Surroundings, obs: Float[Array, "batch obs"], key: Key) -> tuple[Any, Metrics]:
+    def improve(self, state: Any, around: Surroundings, obs: Float[Array, "batch obs"], noise: Normals) -> tuple[Any, Metrics]:
         return state, {}
 
     def diagnose(self, state: Any, around: Surroundings, obs: Float[Array, "batch obs"]) -> Metrics:
@@ -69,7 +69,7 @@ class FromPolicy(Follower):
         require_distribution(policy, "FromPolicy explores by the policy's own randomness")
 
     def act(self, state: tuple[()], around: Surroundings, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
-        return around.policy(obs).sample(key)[0]
+        return around.policy(obs).drawn(key)
 
 
 @final
@@ -118,7 +118,7 @@ class UpperBoundShift(Follower):
             raise UsageError(f"the upper bound's optimism {self.optimism} lies below the pessimism {floor}")
 
     def act(self, state: tuple[()], around: Surroundings, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
-        return self.shifted(around.policy(obs), lambda mean: around.upper(obs, jnp.tanh(mean), jnp.float32(self.optimism))).sample(key)[0]
+        return self.shifted(around.policy(obs), lambda mean: around.upper(obs, jnp.tanh(mean), jnp.float32(self.optimism))).drawn(key)
 
     def shifted(self, policy: TanhNormal, upper: Callable[[Array], Array]) -> TanhNormal:
         """The policy with its mean moved. States do not see one another: the gradient of the sum is each one's own."""
@@ -212,16 +212,17 @@ class OptimisticActor(Follower):
             params = GaussianActor(self.hidden, spec.action_dim).init(key, obs)
         else:
             params = self._perturbation(spec.action_dim).init(key, obs, mean)
-        return OptimistState(trained(params, self.lr), self.optimism.init(floor), self.kl_weight.init())
+        return OptimistState(trained(params), self.optimism.init(floor), self.kl_weight.init())
 
     def act(self, state: OptimistState, around: Surroundings, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
-        return self._action(self.distribution(state, around, obs), key)[0]
+        executed = self.distribution(state, around, obs)
+        return executed.mode() if self.form == "deterministic" else executed.drawn(key)
 
     def distribution(self, state: OptimistState, around: Surroundings, obs: Float[Array, "*batch obs"]) -> TanhNormal:
         """What it acts by."""
         return self._own(state.actor.params, around.policy(obs), obs).widened(self.std_multiplier)
 
-    def improve(self, state: OptimistState, around: Surroundings, obs: Float[Array, "batch obs"], key: Key) -> tuple[OptimistState, Metrics]:
+    def improve(self, state: OptimistState, around: Surroundings, obs: Float[Array, "batch obs"], noise: Normals) -> tuple[OptimistState, Metrics]:
         optimism = self.optimism.read(state.optimism, around.floor)
         kl_weight = self.kl_weight.read(state.kl_weight)
         price = kl_weight if self.largest_kl_weight is None else jnp.minimum(kl_weight, self.largest_kl_weight)
@@ -230,7 +231,7 @@ class OptimisticActor(Follower):
         def loss_of(params: Params) -> tuple[Array, Array]:
             own = self._own(params, pessimist, obs)
             executed = own.widened(self.std_multiplier)
-            action, log_prob = self._action(executed, key)
+            action, log_prob = self._action(executed, noise)
             worth = around.upper(obs, action, optimism)
             worth = worth + around.bonus(log_prob) if self.optimistic_entropy else worth
             loss = -worth.mean() + price * self._divergence(own, pessimist).mean()
@@ -261,9 +262,9 @@ class OptimisticActor(Follower):
         seen = dormant(network, params, obs) if self.form == "independent" else dormant(network, params, obs, mean)
         return {"optimistic_actor_dormant": seen}
 
-    def _action(self, executed: TanhNormal, key: Key) -> tuple[Float[Array, "*batch action"], Float[Array, "*batch"]]:
+    def _action(self, executed: TanhNormal, noise: Normals) -> tuple[Float[Array, "*batch action"], Float[Array, "*batch"]]:
         """What it does, and the logarithm of its density."""
-        return (executed.mode(), jnp.zeros(executed.mean.shape[:-1])) if self.form == "deterministic" else executed.sample(key)
+        return (executed.mode(), jnp.zeros(executed.mean.shape[:-1])) if self.form == "deterministic" else executed.sample(noise)
 
     def _divergence(self, optimist: TanhNormal, pessimist: TanhNormal) -> Float[Array, "batch"]:
         return optimist.kl(pessimist) if self.kl == "optimist-pessimist" else pessimist.kl(optimist)

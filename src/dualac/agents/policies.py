@@ -16,7 +16,7 @@ from dualac.agents.networks import DeterministicActor, GaussianActor, action_dim
 from dualac.agents.trained import Params, Trained, descend, norm, polyak_average, trained
 from dualac.errors import UsageError
 from dualac.spelling import settle
-from dualac.types import Key, Metrics, Spec
+from dualac.types import Key, Metrics, Normals, Spec
 
 Objective = Callable[[Array, Array], Float[Array, "batch"]]  # (obs, action) -> the value an actor climbs
 
@@ -60,11 +60,11 @@ class Actor(ABC):
         return jnp.arctanh(jnp.clip(self.exploit(state, obs), -1.0 + 1e-6, 1.0 - 1e-6))
 
     @abstractmethod
-    def backup(self, state: Any, next_obs: Float[Array, "batch obs"], key: Key) -> tuple[Array, Float[Array, "batch"]]:
+    def backup(self, state: Any, next_obs: Float[Array, "batch obs"], noise: Normals) -> tuple[Array, Float[Array, "batch"]]:
         """The next action of the TD target, and what being there is worth beyond its value."""
 
     @abstractmethod
-    def improve(self, state: Any, objective: Objective, obs: Float[Array, "batch obs"], key: Key) -> tuple[Any, Metrics]:
+    def improve(self, state: Any, objective: Objective, obs: Float[Array, "batch obs"], noise: Normals) -> tuple[Any, Metrics]:
         """One step up what it climbs."""
 
     def follow(self, state: Any) -> Any:
@@ -108,7 +108,7 @@ class Soft(Actor):
 
     def init(self, key: Key, spec: Spec) -> SoftState:
         params = GaussianActor(self.hidden, spec.action_dim).init(key, jnp.zeros((1, spec.obs_dim)))
-        return SoftState(trained(params, self.lr), self.temperature.init())
+        return SoftState(trained(params), self.temperature.init())
 
     def distribution(self, state: SoftState, obs: Float[Array, "*batch obs"]) -> TanhNormal:
         return self._distribution(state.actor.params, obs)
@@ -119,22 +119,22 @@ class Soft(Actor):
     def before_tanh(self, state: SoftState, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch action"]:
         return self.distribution(state, obs).mean
 
-    def backup(self, state: SoftState, next_obs: Float[Array, "batch obs"], key: Key) -> tuple[Array, Float[Array, "batch"]]:
+    def backup(self, state: SoftState, next_obs: Float[Array, "batch obs"], noise: Normals) -> tuple[Array, Float[Array, "batch"]]:
         """The next action, and what being there is worth beyond its value: -alpha log pi."""
         after = self.distribution(state, next_obs)
         if self.successor == "mode":
             return after.mode(), jnp.zeros(next_obs.shape[:-1], jnp.float32)
-        action, log_prob = after.sample(key)
+        action, log_prob = after.sample(noise)
         return action, self.bonus(state, log_prob)
 
     def bonus(self, state: SoftState, log_prob: Float[Array, "batch"]) -> Float[Array, "batch"]:
         return -self.temperature.read(state.temperature) * log_prob
 
-    def improve(self, state: SoftState, objective: Objective, obs: Float[Array, "batch obs"], key: Key) -> tuple[SoftState, Metrics]:
+    def improve(self, state: SoftState, objective: Objective, obs: Float[Array, "batch obs"], noise: Normals) -> tuple[SoftState, Metrics]:
         alpha = self.temperature.read(state.temperature)
 
         def loss_of(params: Params) -> tuple[Array, Array]:
-            action, log_prob = self._distribution(params, obs).sample(key)
+            action, log_prob = self._distribution(params, obs).sample(noise)
             return (alpha * log_prob - objective(obs, action)).mean(), -log_prob.mean()
 
         (loss, entropy), grads = jax.value_and_grad(loss_of, has_aux=True)(state.actor.params)
@@ -185,7 +185,7 @@ class Deterministic(Actor):
 
     def init(self, key: Key, spec: Spec) -> DeterministicState:
         params = DeterministicActor(self.hidden, spec.action_dim).init(key, jnp.zeros((1, spec.obs_dim)))
-        return DeterministicState(trained(params, self.lr), jax.tree.map(jnp.copy, params))
+        return DeterministicState(trained(params), jax.tree.map(jnp.copy, params))
 
     def exploit(self, state: DeterministicState, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch action"]:
         return jnp.tanh(self.before_tanh(state, obs))
@@ -193,13 +193,13 @@ class Deterministic(Actor):
     def before_tanh(self, state: DeterministicState, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch action"]:
         return self._mean(state.actor.params, obs)
 
-    def backup(self, state: DeterministicState, next_obs: Float[Array, "batch obs"], key: Key) -> tuple[Array, Float[Array, "batch"]]:
+    def backup(self, state: DeterministicState, next_obs: Float[Array, "batch obs"], noise: Normals) -> tuple[Array, Float[Array, "batch"]]:
         action = jnp.tanh(self._mean(state.target, next_obs))
-        noise = self.target_noise * jax.random.normal(key, action.shape, action.dtype)
-        return jnp.clip(action + jnp.clip(noise, -self.noise_clip, self.noise_clip), -1.0, 1.0), jnp.zeros(next_obs.shape[:-1], jnp.float32)
+        blur = jnp.clip(self.target_noise * noise, -self.noise_clip, self.noise_clip)
+        return jnp.clip(action + blur, -1.0, 1.0), jnp.zeros(next_obs.shape[:-1], jnp.float32)
 
     def improve(
-        self, state: DeterministicState, objective: Objective, obs: Float[Array, "batch obs"], key: Key
+        self, state: DeterministicState, objective: Objective, obs: Float[Array, "batch obs"], noise: Normals
     ) -> tuple[DeterministicState, Metrics]:
         loss, grads = jax.value_and_grad(lambda params: -objective(obs, jnp.tanh(self._mean(params, obs))).mean())(state.actor.params)
         return state._replace(actor=descend(state.actor, grads, self.lr)), {"actor_loss": loss, "actor_grad_norm": norm(grads)}

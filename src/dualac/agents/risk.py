@@ -291,7 +291,7 @@ class DualDescent(Attitude):
             raise UsageError("DualDescent weighs the distance between critics: critic.k must be at least 2")
 
     def init(self, key: Key) -> Trained:
-        return trained(jnp.asarray(self.start, jnp.float32), self.lr, self.b1)
+        return trained(jnp.asarray(self.start, jnp.float32))
 
     def backup(self, state: Trained, zs: Float[Array, "critics batch atoms"], key: Key) -> Float[Array, "batch atoms"]:
         return self.objective(state, zs)

@@ -4,30 +4,44 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 Params = Any
+B2, EPS = 0.999, 1e-8
+
+
+class Adam(NamedTuple):
+    """Running means of the gradient and of its square (m and v), and how many gradients they have seen (t)."""
+
+    seen: Int[Array, ""]
+    mean: Params
+    square: Params
 
 
 class Trained(NamedTuple):
     params: Params
-    adam: optax.OptState
+    adam: Adam
 
 
-def trained(params: Params, lr: float, b1: float = 0.9) -> Trained:
-    return Trained(params, optax.adam(lr, b1=b1).init(params))
+def trained(params: Params) -> Trained:
+    mean, square = (jax.tree.map(jnp.zeros_like, params) for _ in range(2))
+    return Trained(params, Adam(jnp.zeros((), jnp.int32), mean, square))
 
 
 def descend(learner: Trained, grads: Params, lr: float, b1: float = 0.9) -> Trained:
-    """One step of Adam."""
-    updates, adam = optax.adam(lr, b1=b1).update(grads, learner.adam, learner.params)
-    return Trained(optax.apply_updates(learner.params, updates), adam)
+    """One step of Adam: p - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps), its two corrections multiplied out of the sum over parameters."""
+    seen = learner.adam.seen + 1
+    mean = jax.tree.map(lambda m, g: b1 * m + (1.0 - b1) * g, learner.adam.mean, grads)
+    square = jax.tree.map(lambda v, g: B2 * v + (1.0 - B2) * g**2, learner.adam.square, grads)
+    correction = jnp.sqrt(1.0 - B2**seen)
+    step, least = lr * correction / (1.0 - b1**seen), EPS * correction
+    params = jax.tree.map(lambda p, m, v: p - step * m / (jnp.sqrt(v) + least), learner.params, mean, square)
+    return Trained(params, Adam(seen, mean, square))
 
 
 def norm(params: Params) -> Float[Array, ""]:
     """Their length, all of them taken as one vector."""
-    return optax.tree.norm(params)
+    return jnp.sqrt(jnp.stack([jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(params)]).sum())
 
 
 def polyak_average(target: Params, online: Params, weight: float) -> Params:
