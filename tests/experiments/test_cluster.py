@@ -10,6 +10,7 @@ import pytest
 from tests.experiments.test_sweep import assert_each_committed_once, drive, executions, states
 from tests.experiments.toy_units import BROKEN, POISON, toy_sweep
 
+from dualac import cli
 from dualac.errors import TryAgainError, UsageError
 from dualac.experiments import cluster as on_cluster
 from dualac.experiments.cluster import LOOPBACK, on_ray
@@ -68,14 +69,20 @@ def test_workers_that_are_killed_are_replaced(cluster, tmp_path):
     assert_each_committed_once(tmp_path, 80)
 
 
-def test_without_ray_the_command_that_installs_it_is_told(monkeypatch, tmp_path):
+def asked_for_ray(out, *words):
+    """The command, as typed; what it refuses it refuses before it writes."""
+    cli.run(["sweep", "--algorithms", "sac", "--tasks", "gym/Pendulum-v1", "--seeds", "1", "--out", str(out), "--executor", "ray", *words])
+
+
+def test_without_ray_the_command_that_installs_it_is_told_and_nothing_is_written(monkeypatch, tmp_path):
     monkeypatch.setattr(on_cluster.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'dualac\[ray\]'"):
-        toy_sweep(tmp_path, 1, executor=on_ray(None))
+        asked_for_ray(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
-@needs_ray
-@pytest.mark.filterwarnings("ignore")
-def test_a_cluster_that_does_not_answer_is_one_line(tmp_path):
+def test_a_cluster_that_does_not_answer_is_one_line_and_nothing_is_written(monkeypatch, tmp_path):
+    monkeypatch.setattr(on_cluster.importlib.util, "find_spec", lambda name: name)
     with pytest.raises(TryAgainError, match=r"no Ray cluster answers at 127\.0\.0\.1:1 .*ray start --head"):
-        toy_sweep(tmp_path, 1, executor=on_ray("127.0.0.1:1"))
+        asked_for_ray(tmp_path / "out", "--address", "127.0.0.1:1")
+    assert not (tmp_path / "out").exists()

@@ -31,7 +31,14 @@ class Died(Exception):
 
 
 def on_ray(address: str | None) -> Callable[[list[Work], Report, Flags, Effort], list[Failure]]:
-    """An executor on the cluster at this address, or on one of this machine alone, bound to the loopback."""
+    """An executor on the cluster at this address, or on one of this machine alone, bound to the loopback.
+
+    Whether there is one is seen here, before anybody writes down that a sweep began.
+    """
+    if importlib.util.find_spec("ray") is None:
+        raise UsageError("--executor ray needs Ray: pip install 'dualac[ray]'; --executor local needs nothing")
+    if address is not None:
+        _knock(address)
 
     def execute(works: list[Work], report: Report, flags: Flags, effort: Effort) -> list[Failure]:
         ray = _ray(alone=address is None)
@@ -45,8 +52,6 @@ def on_ray(address: str | None) -> Callable[[list[Work], Report, Flags, Effort],
 
 
 def _ray(*, alone: bool) -> Any:
-    if importlib.util.find_spec("ray") is None:
-        raise UsageError("--executor ray needs Ray: pip install 'dualac[ray]'; --executor local needs nothing")
     if alone:
         os.environ[LOOPBACK] = "0"  # read when it is imported
     import ray
@@ -55,8 +60,6 @@ def _ray(*, alone: bool) -> Any:
 
 
 def _connect(ray: Any, address: str | None) -> None:
-    if address is not None:
-        _knock(address)
     quiet = {"log_to_driver": False, "logging_level": "error", "configure_logging": True}
     try:
         if address is None:
