@@ -4,7 +4,9 @@ import contextlib
 import os
 import random
 import signal
+import sys
 import time
+import types
 
 import pytest
 from tests.experiments.test_sweep import assert_each_committed_once, drive, executions, states
@@ -14,8 +16,58 @@ from dualac import cli
 from dualac.errors import TryAgainError, UsageError
 from dualac.experiments import cluster as on_cluster
 from dualac.experiments.cluster import LOOPBACK, on_ray
+from dualac.training.launch import Effort, Flags
 
 needs_ray = pytest.mark.cluster
+
+
+class Ray(types.SimpleNamespace):
+    """As much of Ray as a driver speaks to. Its tasks end, when they are waited for, with a value or an error."""
+
+    class RayError(Exception):
+        pass
+
+    class TaskCancelledError(RayError):
+        pass
+
+    def __init__(self, end=lambda number: None):
+        context = types.SimpleNamespace(gcs_address="10.0.0.1:6379")
+        super().__init__(__spec__=True, exceptions=Ray, get_runtime_context=lambda: context, begun=[], cancelled=set())
+        self.end = end
+
+    def init(self, **words):
+        pass
+
+    shutdown = init
+
+    def remote(self, task, *arguments):
+        def begin(*arguments):
+            self.begun.append(lambda: task(*arguments))
+            return len(self.begun) - 1
+
+        return types.SimpleNamespace(options=lambda **words: types.SimpleNamespace(remote=begin))
+
+    def wait(self, pending, num_returns, timeout):
+        return [pending[0]], pending[1:]
+
+    def get(self, number):
+        if number in self.cancelled:
+            raise Ray.TaskCancelledError
+        return self.end(number)
+
+    def cancel(self, number):
+        self.cancelled.add(number)
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """Ray is there, and its head answers."""
+    made = Ray()
+    monkeypatch.setitem(sys.modules, "ray", made)
+    monkeypatch.setattr(on_cluster, "_knock", lambda address: None)
+    monkeypatch.setenv(LOOPBACK, "")
+    monkeypatch.delenv(LOOPBACK)  # what a driver sets goes with the test
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +119,23 @@ def test_workers_that_are_killed_are_replaced(cluster, tmp_path):
                 os.kill(pid, signal.SIGKILL)
     assert driver.wait() == 0
     assert_each_committed_once(tmp_path, 80)
+
+
+@needs_ray
+@pytest.mark.filterwarnings("ignore")
+def test_a_head_on_the_loopback_is_found_without_a_variable_of_ray_s(cluster, monkeypatch, tmp_path):
+    monkeypatch.delenv(LOOPBACK)
+    driver = drive(tmp_path, 1, cluster.address)
+    assert driver.wait(timeout=60) == 0
+    assert_each_committed_once(tmp_path, 2)
+
+
+@pytest.mark.parametrize(
+    ("address", "told"), [(None, "0"), ("127.0.0.1:6379", "0"), ("localhost:6379", "0"), ("::1:6379", "0"), ("10.0.0.1:6379", None)]
+)
+def test_ray_stays_on_the_loopback_where_the_cluster_does(fake, address, told):
+    assert on_ray(address)([], lambda message: None, Flags(), Effort()) == []
+    assert os.environ.get(LOOPBACK) == told
 
 
 def asked_for_ray(out, *words):

@@ -41,7 +41,7 @@ def on_ray(address: str | None) -> Callable[[list[Work], Report, Flags, Effort],
         _knock(address)
 
     def execute(works: list[Work], report: Report, flags: Flags, effort: Effort) -> list[Failure]:
-        ray = _ray(alone=address is None)
+        ray = _ray(loopback=address is None or _is_loopback(address))
         _connect(ray, address)
         try:
             return _Watch(ray, works, report).until_done(flags, effort)
@@ -51,12 +51,18 @@ def on_ray(address: str | None) -> Callable[[list[Work], Report, Flags, Effort],
     return execute
 
 
-def _ray(*, alone: bool) -> Any:
-    if alone:
+def _ray(*, loopback: bool) -> Any:
+    if loopback:
         os.environ[LOOPBACK] = "0"  # read when it is imported
     import ray
 
     return ray
+
+
+def _is_loopback(address: str) -> bool:
+    """Ray would look for such a head at this machine's address in the network, where one that is bound to the loopback does not answer."""
+    host = address.rpartition(":")[0]
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def _connect(ray: Any, address: str | None) -> None:
