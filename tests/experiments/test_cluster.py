@@ -2,7 +2,9 @@
 
 import contextlib
 import os
+import platform
 import random
+import secrets
 import signal
 import sys
 import time
@@ -19,6 +21,8 @@ from dualac.experiments.cluster import LOOPBACK, on_ray
 from dualac.training.launch import Effort, Flags
 
 needs_ray = pytest.mark.cluster
+SAME = {"ray_version": "2.60.0", "python_version": platform.python_version()}
+MODE, TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"
 
 
 class Ray(types.SimpleNamespace):
@@ -65,16 +69,27 @@ def fake(monkeypatch):
     made = Ray()
     monkeypatch.setitem(sys.modules, "ray", made)
     monkeypatch.setattr(on_cluster, "_knock", lambda address: None)
+    monkeypatch.setattr(on_cluster, "_versions", lambda address: SAME)
+    monkeypatch.setattr(on_cluster, "version", lambda name: SAME["ray_version"])
     monkeypatch.setenv(LOOPBACK, "")
     monkeypatch.delenv(LOOPBACK)  # what a driver sets goes with the test
     return made
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    os.environ[LOOPBACK] = "0"
-    ray_cluster = pytest.importorskip("ray.cluster_utils")
-    made = ray_cluster.Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+def guarded(tmp_path_factory):
+    """Clusters of these tests want a token of their own, whatever this machine has."""
+    token = tmp_path_factory.mktemp("token") / "token"
+    token.write_text(secrets.token_hex())
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {LOOPBACK: "0", MODE: "token", TOKEN: str(token)}.items():
+            patch.setenv(name, value)
+        yield pytest.importorskip("ray.cluster_utils").Cluster  # which reads them when it is imported
+
+
+@pytest.fixture(scope="module")
+def cluster(guarded):
+    made = guarded(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     for _ in range(2):
         made.add_node(num_cpus=1)
     yield made
@@ -128,6 +143,48 @@ def test_a_head_on_the_loopback_is_found_without_a_variable_of_ray_s(cluster, mo
     driver = drive(tmp_path, 1, cluster.address)
     assert driver.wait(timeout=60) == 0
     assert_each_committed_once(tmp_path, 2)
+
+
+@needs_ray
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("mode", [None, "token"])
+@pytest.mark.parametrize("token", [None, "another one, as long as a token is"])
+def test_a_driver_without_the_cluster_s_token_is_told_of_it_in_one_line(cluster, monkeypatch, tmp_path, mode, token):
+    monkeypatch.setenv("HOME", str(tmp_path))  # where Ray looks for a token that nobody names
+    monkeypatch.delenv(MODE) if mode is None else monkeypatch.setenv(MODE, mode)
+    (tmp_path / "token").write_text(token or "")
+    monkeypatch.setenv(TOKEN, str(tmp_path / "token")) if token else monkeypatch.delenv(TOKEN)
+    with pytest.raises(UsageError, match=r"wants its token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH"):
+        asked_for_ray(tmp_path / "out", "--address", cluster.address)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("said", "error"), [("InvalidAuthToken: Authentication token is missing", UsageError), ("Socket closed", TryAgainError)])
+def test_what_a_cluster_says_instead_of_its_versions_is_one_line(monkeypatch, said, error):
+    monkeypatch.setattr(on_cluster, "ASK", f"import sys; sys.exit({20 * (said + chr(10))!r})")
+    with pytest.raises(error, match="RAY_AUTH_TOKEN_PATH" if error is UsageError else "Socket closed; ray status --address 10"):
+        on_cluster._versions("10.0.0.1:6379")
+
+
+def test_what_is_no_ray_cluster_is_not_waited_for_for_long(monkeypatch):
+    monkeypatch.setattr(on_cluster, "ASK", "import time; time.sleep(60)")
+    monkeypatch.setattr(on_cluster, "ANSWER", 0.1)
+    with pytest.raises(TryAgainError, match="does not answer as a Ray cluster"):
+        on_cluster._versions("10.0.0.1:6379")
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"ray_version": "2.59.1"}, r"has Ray 2\.59\.1, this driver 2\.60\.0: pip install ray==2\.59\.1$"),
+        ({"python_version": "3.10.2"}, r"has Python 3\.10\.2, .*uv venv --python 3\.10\.2"),
+    ],
+)
+def test_a_cluster_of_another_version_is_refused_with_the_command_that_installs_it(fake, monkeypatch, tmp_path, changed, told):
+    monkeypatch.setattr(on_cluster, "_versions", lambda address: SAME | changed)
+    with pytest.raises(UsageError, match=told):
+        asked_for_ray(tmp_path / "out", "--address", "10.0.0.1:6379")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,14 @@ import functools
 import importlib.util
 import json
 import os
+import platform
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any
 
 from dualac.errors import DualacError, TryAgainError, UsageError
@@ -24,6 +26,12 @@ from dualac.types import Report
 LOOK_EVERY = 2.0  # seconds between two looks at the directories of the runs that are under way
 # Ray listens to the whole network, and whoever reaches it can run code here. With this, meant for other systems, it binds to the loopback alone.
 LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+ANSWER = 60.0  # seconds that a cluster has to tell its versions, and Ray to be imported on a busy machine
+ASK = """
+import sys
+from ray._raylet import GcsClient
+print(GcsClient(address=sys.argv[1]).internal_kv_get(b"CLUSTER_METADATA", namespace=b"cluster").decode())
+"""
 
 
 class Died(Exception):
@@ -39,6 +47,7 @@ def on_ray(address: str | None) -> Callable[[list[Work], Report, Flags, Effort],
         raise UsageError("--executor ray needs Ray: pip install 'dualac[ray]'; --executor local needs nothing")
     if address is not None:
         _knock(address)
+        _agree(address, _versions(address))
 
     def execute(works: list[Work], report: Report, flags: Flags, effort: Effort) -> list[Failure]:
         ray = _ray(loopback=address is None or _is_loopback(address))
@@ -86,6 +95,36 @@ def _knock(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=5).close()
     except (OSError, OverflowError) as error:
         raise TryAgainError(f"no Ray cluster answers at {address} ({error}); on its head: ray start --head --port={port}") from None
+
+
+def _versions(address: str) -> dict[str, str]:
+    """What the cluster runs on, asked by a process of its own: Ray repeats itself for twenty lines where a token is wrong, and aborts without any."""
+    try:
+        told = subprocess.run([sys.executable, "-c", ASK, address], capture_output=True, text=True, timeout=ANSWER)
+    except subprocess.TimeoutExpired:
+        raise TryAgainError(f"what is at {address} does not answer as a Ray cluster; ray status --address {address} tells more") from None
+    if told.returncode == 0:
+        return json.loads(told.stdout)
+    if "authentication token" in told.stderr.lower():
+        raise UsageError(
+            f"the Ray cluster at {address} wants its token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH to a copy of its head's token, then this again"
+        )
+    last = " ".join(told.stderr.split())[-300:]
+    raise TryAgainError(f"Ray refuses at {address}: {last}; ray status --address {address} tells more")
+
+
+def _agree(address: str, theirs: dict[str, str]) -> None:
+    """Ray refuses a driver of another version, of its own or of Python's."""
+    ours = {"ray_version": version("ray"), "python_version": platform.python_version()}
+    if theirs["ray_version"] != ours["ray_version"]:
+        raise UsageError(
+            f"the cluster at {address} has Ray {theirs['ray_version']}, this driver {ours['ray_version']}: pip install ray=={theirs['ray_version']}"
+        )
+    if theirs["python_version"] != ours["python_version"]:
+        raise UsageError(
+            f"the cluster at {address} has Python {theirs['python_version']}, this driver {ours['python_version']}: "
+            f"uv venv --python {theirs['python_version']} and install dualac[ray] there"
+        )
 
 
 def _carry_out(paths: list[str], threads: int, entry: str, options: tuple[str, ...]) -> dict[str, Any] | None:
