@@ -1,28 +1,55 @@
 """The same sweep on a real Ray cluster of three raylets on the loopback, while it loses workers and raylets."""
 
 import contextlib
+import itertools
 import os
 import platform
 import random
 import secrets
 import signal
+import subprocess
 import sys
 import time
 import types
+from unittest.mock import Mock
 
 import pytest
 from tests.experiments.test_sweep import assert_each_committed_once, drive, executions, states
 from tests.experiments.toy_units import BROKEN, POISON, toy_sweep
+from tests.training.runs import ROOT, environment
 
 from dualac import cli
 from dualac.errors import TryAgainError, UsageError
 from dualac.experiments import cluster as on_cluster
 from dualac.experiments.cluster import LOOPBACK, on_ray
-from dualac.training.launch import Effort, Flags
+from dualac.training.launch import Effort, Flags, Work
 
 needs_ray = pytest.mark.cluster
 SAME = {"ray_version": "2.60.0", "python_version": platform.python_version()}
+SILENCE = TryAgainError("nobody answers")
 MODE, TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"
+
+
+LINGERING = """
+import sys
+from pathlib import Path
+from dualac.errors import DualacError
+from dualac.experiments.cluster import on_ray
+from dualac.experiments.sweep import Orders, sweep
+from tests.experiments.toy_units import toy_experiment
+
+out, address = sys.argv[1:]
+executor = on_ray(address)
+
+def linger(works, report, flags, effort):
+    return executor(works, report, flags, effort._replace(entry="tests.experiments.toy_units:linger"))
+
+try:
+    outcome = sweep(toy_experiment(1), Orders(Path(out), linger), lambda message: None)
+except DualacError as error:
+    sys.exit(error.code)
+sys.exit(max(failure.error.code for failure in outcome.failures))
+"""  # two units that end only when they are asked to, and the exit code of the command
 
 
 class Ray(types.SimpleNamespace):
@@ -185,6 +212,66 @@ def test_a_cluster_of_another_version_is_refused_with_the_command_that_installs_
     with pytest.raises(UsageError, match=told):
         asked_for_ray(tmp_path / "out", "--address", "10.0.0.1:6379")
     assert not (tmp_path / "out").exists()
+
+
+def lingering(out, address, units):
+    driver = subprocess.Popen([sys.executable, "-c", LINGERING, str(out), address], cwd=ROOT, env=environment(), start_new_session=True)
+    while len(list(out.rglob("lingers"))) < units:
+        assert driver.poll() is None
+        time.sleep(0.2)
+    return driver
+
+
+@needs_ray
+@pytest.mark.filterwarnings("ignore")
+def test_a_lost_head_ends_the_driver_with_75_and_the_same_command_goes_on_elsewhere(guarded, tmp_path):
+    first, second = (guarded(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}) for _ in range(2))
+    driver = lingering(tmp_path, first.address, 1)
+    (head,) = first.head_node.all_processes["gcs_server"]
+    head.process.kill()
+    assert driver.wait(timeout=90) == TryAgainError.code
+    first.shutdown()
+    assert drive(tmp_path, 1, second.address).wait() == 0
+    second.shutdown()
+    assert_each_committed_once(tmp_path, 2)
+
+
+def work_on(path):
+    return Work([path], prepare=lambda: path.mkdir(exist_ok=True))
+
+
+@pytest.fixture
+def hours(monkeypatch):
+    """A clock that goes on by a second with each look at it."""
+    monkeypatch.setattr(on_cluster.time, "monotonic", itertools.count().__next__)
+
+
+def test_a_head_that_stays_silent_is_lost(fake, hours, monkeypatch, tmp_path):
+    monkeypatch.setattr(fake, "wait", lambda pending, **words: ([], pending))
+    knock = Mock(side_effect=[None] * 3 + [SILENCE] * 40)
+    monkeypatch.setattr(on_cluster, "_knock", knock)
+    with pytest.raises(TryAgainError, match=r"head of the Ray cluster at 10\.0\.0\.1:6379 is lost; start the cluster and the same command again"):
+        on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort())
+    assert 10 < knock.call_count < 40
+
+
+def test_a_head_that_is_silent_for_a_while_is_not_lost(fake, hours, monkeypatch, tmp_path):
+    knock = Mock(side_effect=[SILENCE] * 20 + [None] + [SILENCE] * 20 + [None])
+    monkeypatch.setattr(fake, "wait", lambda pending, **words: ([], pending) if knock.call_count < 41 else (pending, []))
+    monkeypatch.setattr(on_cluster, "_knock", knock)
+    assert on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort()) == []
+
+
+def test_what_ray_loses_with_its_head_is_no_failure_of_a_run(fake, monkeypatch, tmp_path):
+    def lost(number):
+        raise Ray.RayError("the node died")
+
+    fake.end = lost
+    (failure,) = on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort())
+    assert "the node died" in str(failure.error) and not failure.final
+    monkeypatch.setattr(on_cluster, "_knock", Mock(side_effect=SILENCE))
+    with pytest.raises(TryAgainError, match="head of the Ray cluster"):
+        on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort())
 
 
 @pytest.mark.parametrize(

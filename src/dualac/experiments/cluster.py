@@ -26,6 +26,7 @@ from dualac.types import Report
 LOOK_EVERY = 2.0  # seconds between two looks at the directories of the runs that are under way
 # Ray listens to the whole network, and whoever reaches it can run code here. With this, meant for other systems, it binds to the loopback alone.
 LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+HEAD_LOST = 30.0  # seconds without an answer after which the head is taken for lost: after 60 Ray ends the whole process, with code 1
 ANSWER = 60.0  # seconds that a cluster has to tell its versions, and Ray to be imported on a busy machine
 ASK = """
 import sys
@@ -97,18 +98,32 @@ def _knock(address: str) -> None:
         raise TryAgainError(f"no Ray cluster answers at {address} ({error}); on its head: ray start --head --port={port}") from None
 
 
+class _Head:
+    """Whether the head of the cluster still answers. With it the cluster is lost, but nothing else is."""
+
+    def __init__(self, address: str) -> None:
+        self._address, self._heard = address, time.monotonic()
+
+    def require(self, *, at_once: bool = False) -> None:
+        try:
+            _knock(self._address)
+            self._heard = time.monotonic()
+        except TryAgainError:
+            if at_once or time.monotonic() - self._heard > HEAD_LOST:
+                told = f"the head of the Ray cluster at {self._address} is lost; start the cluster and the same command again: it goes on"
+                raise TryAgainError(told) from None
+
+
 def _versions(address: str) -> dict[str, str]:
     """What the cluster runs on, asked by a process of its own: Ray repeats itself for twenty lines where a token is wrong, and aborts without any."""
     try:
-        told = subprocess.run([sys.executable, "-c", ASK, address], capture_output=True, text=True, timeout=ANSWER)
+        told = subprocess.run([sys.executable, "-c", ASK, address], check=False, capture_output=True, text=True, timeout=ANSWER)
     except subprocess.TimeoutExpired:
         raise TryAgainError(f"what is at {address} does not answer as a Ray cluster; ray status --address {address} tells more") from None
     if told.returncode == 0:
         return json.loads(told.stdout)
     if "authentication token" in told.stderr.lower():
-        raise UsageError(
-            f"the Ray cluster at {address} wants its token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH to a copy of its head's token, then this again"
-        )
+        raise UsageError(f"the Ray cluster at {address} wants its token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH=FILE, a copy of its head's")
     last = " ".join(told.stderr.split())[-300:]
     raise TryAgainError(f"Ray refuses at {address}: {last}; ray status --address {address} tells more")
 
@@ -165,6 +180,7 @@ def _environment() -> dict[str, str]:
 class _Watch:
     def __init__(self, ray: Any, works: list[Work], report: Report) -> None:
         self._ray, self._works, self._report = ray, works, report
+        self._head = _Head(ray.get_runtime_context().gcs_address)
 
     def until_done(self, flags: Flags, effort: Effort) -> list[Failure]:
         for work in self._works:
@@ -182,6 +198,7 @@ class _Watch:
             ready, _ = self._ray.wait(list(pending), num_returns=min(len(pending), 100), timeout=LOOK_EVERY)
             for reference in ready:
                 failures += self._end(reference, pending.pop(reference))
+            self._head.require()
             self._look(pending.values())
         return failures
 
@@ -190,6 +207,8 @@ class _Watch:
             told = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
             cause = getattr(error, "cause", None)
+            if not isinstance(cause, Died):
+                self._head.require(at_once=True)  # then nothing is wrong with the work
             return [self._failed(Failure(work, DualacError(" ".join(str(cause or error).split())[:500]), final=isinstance(cause, Died)))]
         if told is None:
             self._report({"kind": "done", "path": str(work.paths[0])})
