@@ -1,5 +1,6 @@
 """The same sweep on a real Ray cluster of three raylets on the loopback, while it loses workers and raylets."""
 
+import _thread
 import contextlib
 import itertools
 import os
@@ -9,6 +10,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import threading
 import time
 import types
 from unittest.mock import Mock
@@ -234,6 +236,60 @@ def test_a_lost_head_ends_the_driver_with_75_and_the_same_command_goes_on_elsewh
     assert drive(tmp_path, 1, second.address).wait() == 0
     second.shutdown()
     assert_each_committed_once(tmp_path, 2)
+
+
+@needs_ray
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_driver_that_is_asked_to_stop_stops_its_workers_gently(cluster, tmp_path, number):
+    driver = lingering(tmp_path, cluster.address, 2)
+    driver.send_signal(number)
+    assert driver.wait(timeout=60) == 128 + number
+    assert len(list(tmp_path.rglob("stopped"))) == 2
+    assert not list(tmp_path.rglob("FAILED"))
+
+
+def test_a_driver_that_is_asked_to_stop_says_how_to_go_on(fake, monkeypatch, tmp_path):
+    """One is done, one is cancelled while it runs, one before it began."""
+    asked = []
+
+    def wait(pending, **words):
+        if not asked:
+            asked.append(os.kill(os.getpid(), signal.SIGINT))
+            return [pending[0]], pending[1:]
+        assert fake.cancelled == {1, 2}
+        return [pending[0]], pending[1:]
+
+    monkeypatch.setattr(fake, "wait", wait)
+    before = signal.getsignal(signal.SIGINT)
+    (failure,) = on_ray(None)([work_on(tmp_path / name) for name in "abc"], lambda message: None, Flags(), Effort())
+    assert failure.error.code == 130 and not failure.final
+    assert str(failure.error) == "stopped by SIGINT with 2 runs left, those under way at a checkpoint; the same command goes on"
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_ctrl_c_is_obeyed_at_once(fake, monkeypatch, tmp_path):
+    monkeypatch.setattr(fake, "wait", lambda pending, **words: (os.kill(os.getpid(), signal.SIGINT), ([], pending))[1])
+    with pytest.raises(KeyboardInterrupt):
+        on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort())
+
+
+def test_what_ray_cancels_stops_its_worker_and_waits_for_it(tmp_path):
+    """Ray marks the main thread as interrupted, without a signal, again and again."""
+
+    def cancel():
+        while not (tmp_path / "lingers").exists():
+            time.sleep(0.05)
+        while not (tmp_path / "stopped").exists():
+            _thread.interrupt_main()
+            time.sleep(0.3)
+
+    canceller = threading.Thread(target=cancel)
+    canceller.start()
+    with pytest.raises(KeyboardInterrupt):
+        on_cluster._carry_out([str(tmp_path)], 1, "tests.experiments.toy_units:linger", ())
+    assert (tmp_path / "stopped").exists()
+    canceller.join()
 
 
 def work_on(path):

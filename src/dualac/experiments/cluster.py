@@ -4,18 +4,22 @@ A task of Ray is one work, carried out by our own worker beside Ray's process, s
 It needs the run's directory under the same path on every machine, and goes on from its last checkpoint wherever it is begun again.
 """
 
+import contextlib
 import functools
 import importlib.util
 import json
 import os
 import platform
+import queue
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from dualac.errors import DualacError, TryAgainError, UsageError
@@ -144,32 +148,74 @@ def _agree(address: str, theirs: dict[str, str]) -> None:
 
 def _carry_out(paths: list[str], threads: int, entry: str, options: tuple[str, ...]) -> dict[str, Any] | None:
     """On a machine of the cluster: one work, by a worker beside this process of Ray's. Its error, if it calls what happened one."""
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # ignored where the cluster was started in the background, and so would be what Ray cancels
     worker = _worker(threads, entry, options)
-    assert worker.stdin is not None and worker.stdout is not None
     error = None
     try:
-        worker.stdin.write(json.dumps(paths) + "\n")
-        worker.stdin.flush()
-        for line in worker.stdout:
-            message = json.loads(line)
+        for message in worker.answers_to(paths):
             if message["kind"] == FINISHED:
                 return None
             error = message if message["kind"] == "error" else error
     except BrokenPipeError:
         pass  # it died meanwhile
+    except KeyboardInterrupt:  # Ray cancels
+        _worker.cache_clear()
+        worker.stop()
+        raise
     _worker.cache_clear()
-    code = worker.wait()
+    code = worker.process.wait()
     if error is None or by_chance(error["code"]):
         told = error["text"] if error else f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
         raise Died(f"the process of {' '.join(paths)}: {told}")
     return error
 
 
+class _Worker:
+    """The process beside Ray's."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.process = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True, env=_environment(), start_new_session=True
+        )  # a Ctrl-C at the terminal of a cluster on this machine reaches only the driver
+        self._lines: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def answers_to(self, paths: list[str]) -> Iterator[dict[str, Any]]:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(paths) + "\n")
+        self.process.stdin.flush()
+        while line := self._next():
+            yield json.loads(line)
+
+    def stop(self) -> None:
+        """It checkpoints first, however long that takes."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ray cancels again and again
+        self.process.terminate()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()  # pyright: ignore[reportOptionalMemberAccess]  # it may have finished just now, and would wait for more
+        self.process.wait()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _next(self) -> str:
+        """The next line, or nothing at the end. Ray cancels by a mark, which is seen between two waits."""
+        while True:
+            with contextlib.suppress(queue.Empty):
+                return self._lines.get(timeout=0.2)
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            for line in lines:
+                self._lines.put(line)
+        self._lines.put("")
+
+
 @functools.cache
-def _worker(threads: int, entry: str, options: tuple[str, ...]) -> "subprocess.Popen[str]":
+def _worker(threads: int, entry: str, options: tuple[str, ...]) -> _Worker:
     """Kept for the next work that Ray gives this process: JAX is imported once."""
-    words = [sys.executable, "-m", "dualac.training.worker", "--threads", str(threads), "--entry", entry, *options]
-    return subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True, env=_environment())
+    return _Worker([sys.executable, "-m", "dualac.training.worker", "--threads", str(threads), "--entry", entry, *options])
 
 
 def _environment() -> dict[str, str]:
@@ -181,26 +227,54 @@ class _Watch:
     def __init__(self, ray: Any, works: list[Work], report: Report) -> None:
         self._ray, self._works, self._report = ray, works, report
         self._head = _Head(ray.get_runtime_context().gcs_address)
+        self._asked: list[int] = []  # the signals that ask it to stop
+        self._left: list[Path] = []  # what was not done because of them
 
     def until_done(self, flags: Flags, effort: Effort) -> list[Failure]:
+        """SIGINT and SIGTERM are passed on to the workers, which checkpoint and stop; those still waiting are not started."""
+        failures: list[Failure] = []
+        with self._heeding():
+            pending = self._begin(flags, effort)
+            cancelled = False
+            while pending:
+                self._head.require()
+                if self._asked and not cancelled:
+                    cancelled = True
+                    for reference in pending:
+                        self._ray.cancel(reference)
+                ready, _ = self._ray.wait(list(pending), num_returns=min(len(pending), 100), timeout=LOOK_EVERY)
+                for reference in ready:
+                    failures += self._end(reference, pending.pop(reference))
+                self._look(pending.values())
+        return failures + ([self._stopped()] if self._left else [])
+
+    def _begin(self, flags: Flags, effort: Effort) -> dict[Any, Work]:
         for work in self._works:
             if work.prepare:
                 work.prepare()
         task = self._ray.remote(_carry_out).options
-        pending = {
+        return {
             task(num_cpus=work.threads, memory=work.memory, max_retries=effort.attempts - 1, retry_exceptions=[Died]).remote(
                 [str(path.resolve()) for path in work.paths], work.threads, effort.entry, tuple(flags.words())
             ): work
             for work in self._works
         }
-        failures: list[Failure] = []
-        while pending:
-            ready, _ = self._ray.wait(list(pending), num_returns=min(len(pending), 100), timeout=LOOK_EVERY)
-            for reference in ready:
-                failures += self._end(reference, pending.pop(reference))
-            self._head.require()
-            self._look(pending.values())
-        return failures
+
+    @contextlib.contextmanager
+    def _heeding(self) -> Iterator[None]:
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+        def ask(number: int, frame: object) -> None:
+            self._asked.append(number)
+            signal.signal(number, before[signal.Signals(number)])  # a second one is obeyed at once
+
+        for number in before:
+            signal.signal(number, ask)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def _end(self, reference: Any, work: Work) -> list[Failure]:
         try:
@@ -209,13 +283,23 @@ class _Watch:
             cause = getattr(error, "cause", None)
             if not isinstance(cause, Died):
                 self._head.require(at_once=True)  # then nothing is wrong with the work
+            if self._asked:
+                self._left += work.paths
+                return []
             return [self._failed(Failure(work, DualacError(" ".join(str(cause or error).split())[:500]), final=isinstance(cause, Died)))]
         if told is None:
             self._report({"kind": "done", "path": str(work.paths[0])})
             return []
         error = DualacError(told["text"])
         error.code = told["code"]
-        return [self._failed(Failure(work, error, final=error.code != TryAgainError.code))]
+        stopped = error.code > 128  # by a signal that somebody sent to the worker alone
+        return [self._failed(Failure(work, error, final=not stopped and error.code != TryAgainError.code))]
+
+    def _stopped(self) -> Failure:
+        by = signal.Signals(self._asked[0])
+        error = DualacError(f"stopped by {by.name} with {len(self._left)} runs left, those under way at a checkpoint; the same command goes on")
+        error.code = 128 + by
+        return Failure(Work(self._left), error, final=False)
 
     def _failed(self, failure: Failure) -> Failure:
         self._report({"kind": "failed", "path": str(failure.work.paths[0]), "text": str(failure.error), "final": failure.final})
