@@ -21,7 +21,7 @@ from tests.experiments.toy_units import BROKEN, POISON, toy_sweep
 from tests.training.runs import ROOT, environment
 
 from dualac import cli
-from dualac.errors import TryAgainError, UsageError
+from dualac.errors import COMMAND, TryAgainError, UsageError
 from dualac.experiments import cluster as on_cluster
 from dualac.experiments.cluster import LOOPBACK, on_ray
 from dualac.training.launch import Effort, Flags, Work
@@ -249,6 +249,27 @@ def test_a_driver_that_is_asked_to_stop_stops_its_workers_gently(cluster, tmp_pa
     assert not list(tmp_path.rglob("FAILED"))
 
 
+TELL = "tests.experiments.test_cluster:tell"
+
+
+def tell(paths, report, **flags):
+    """A work that writes down which command it is told of."""
+    (paths[0] / "command").write_text(os.environ[COMMAND])
+
+
+def test_a_worker_on_the_cluster_knows_the_driver_s_command(fake, monkeypatch, tmp_path):
+    """Through what Ray would carry there; the process there was started by somebody else."""
+    typed = "dualac sweep smoke --executor ray"
+    monkeypatch.setenv(COMMAND, typed)
+    on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort(entry=TELL))
+    monkeypatch.delenv(COMMAND)
+    (task,) = fake.begun
+    assert task() is None
+    assert (tmp_path / "a" / "command").read_text() == typed
+    on_cluster._worker(1, TELL, (), typed).stop()
+    on_cluster._worker.cache_clear()
+
+
 def test_a_driver_that_is_asked_to_stop_says_how_to_go_on(fake, monkeypatch, tmp_path):
     """One is done, one is cancelled while it runs, one before it began."""
     asked = []
@@ -287,7 +308,7 @@ def test_what_ray_cancels_stops_its_worker_and_waits_for_it(tmp_path):
     canceller = threading.Thread(target=cancel)
     canceller.start()
     with pytest.raises(KeyboardInterrupt):
-        on_cluster._carry_out([str(tmp_path)], 1, "tests.experiments.toy_units:linger", ())
+        on_cluster._carry_out([str(tmp_path)], 1, "tests.experiments.toy_units:linger", (), "")
     assert (tmp_path / "stopped").exists()
     canceller.join()
 

@@ -22,7 +22,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dualac.errors import DualacError, TryAgainError, UsageError
+from dualac.errors import COMMAND, DualacError, TryAgainError, UsageError
 from dualac.training.launch import Effort, Failure, Flags, Work, by_chance
 from dualac.training.worker import FINISHED
 from dualac.types import Report
@@ -146,12 +146,12 @@ def _agree(address: str, theirs: dict[str, str]) -> None:
         )
 
 
-def _carry_out(paths: list[str], threads: int, entry: str, options: tuple[str, ...]) -> dict[str, Any] | None:
+def _carry_out(paths: list[str], threads: int, entry: str, options: tuple[str, ...], command: str) -> dict[str, Any] | None:
     """On a machine of the cluster: one work, by a worker beside this process of Ray's. Its error, if it calls what happened one."""
     signal.signal(
         signal.SIGINT, signal.default_int_handler
     )  # ignored where the cluster was started in the background, and so would be what Ray cancels
-    worker = _worker(threads, entry, options)
+    worker = _worker(threads, entry, options, command)
     error = None
     try:
         for message in worker.answers_to(paths):
@@ -165,7 +165,7 @@ def _carry_out(paths: list[str], threads: int, entry: str, options: tuple[str, .
         worker.stop()
         raise
     _worker.cache_clear()
-    code = worker.process.wait()
+    code = worker.end()
     if error is None or by_chance(error["code"]):
         told = error["text"] if error else f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
         raise Died(f"the process of {' '.join(paths)}: {told}")
@@ -175,9 +175,9 @@ def _carry_out(paths: list[str], threads: int, entry: str, options: tuple[str, .
 class _Worker:
     """The process beside Ray's."""
 
-    def __init__(self, words: list[str]) -> None:
+    def __init__(self, words: list[str], command: str) -> None:
         self.process = subprocess.Popen(
-            words, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True, env=_environment(), start_new_session=True
+            words, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True, env=_environment(command), start_new_session=True
         )  # a Ctrl-C at the terminal of a cluster on this machine reaches only the driver
         self._lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()
@@ -193,10 +193,14 @@ class _Worker:
         """It checkpoints first, however long that takes."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ray cancels again and again
         self.process.terminate()
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.close()  # pyright: ignore[reportOptionalMemberAccess]  # it may have finished just now, and would wait for more
-        self.process.wait()
+        self.end()  # or, where it has finished just now, it would wait for more
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def end(self) -> int:
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        return self.process.wait()
 
     def _next(self) -> str:
         """The next line, or nothing at the end. Ray cancels by a mark, which is seen between two waits."""
@@ -213,14 +217,17 @@ class _Worker:
 
 
 @functools.cache
-def _worker(threads: int, entry: str, options: tuple[str, ...]) -> _Worker:
+def _worker(threads: int, entry: str, options: tuple[str, ...], command: str) -> _Worker:
     """Kept for the next work that Ray gives this process: JAX is imported once."""
-    return _Worker([sys.executable, "-m", "dualac.training.worker", "--threads", str(threads), "--entry", entry, *options])
+    return _Worker([sys.executable, "-m", "dualac.training.worker", "--threads", str(threads), "--entry", entry, *options], command)
 
 
-def _environment() -> dict[str, str]:
-    """Without Ray's own thread count, which would be taken for a user's; XLA counts the cores it is pinned to."""
-    return {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+def _environment(command: str) -> dict[str, str]:
+    """With the driver's command, which a cluster that was there before does not know, and which the run's record tells.
+
+    Without Ray's own thread count, which would be taken for a user's; XLA counts the cores it is pinned to.
+    """
+    return {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | {COMMAND: command}
 
 
 class _Watch:
@@ -255,7 +262,7 @@ class _Watch:
         task = self._ray.remote(_carry_out).options
         return {
             task(num_cpus=work.threads, memory=work.memory, max_retries=effort.attempts - 1, retry_exceptions=[Died]).remote(
-                [str(path.resolve()) for path in work.paths], work.threads, effort.entry, tuple(flags.words())
+                [str(path.resolve()) for path in work.paths], work.threads, effort.entry, tuple(flags.words()), os.environ.get(COMMAND, "")
             ): work
             for work in self._works
         }
