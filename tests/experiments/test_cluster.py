@@ -2,7 +2,9 @@
 
 import _thread
 import contextlib
+import io
 import itertools
+import json
 import os
 import platform
 import random
@@ -16,15 +18,20 @@ import types
 from unittest.mock import Mock
 
 import pytest
+from rich.console import Console
 from tests.experiments.test_sweep import assert_each_committed_once, drive, executions, states
-from tests.experiments.toy_units import BROKEN, POISON, toy_sweep
+from tests.experiments.toy_units import BROKEN, POISON, toy_experiment, toy_sweep
 from tests.training.runs import ROOT, environment
 
 from dualac import cli
 from dualac.errors import COMMAND, TryAgainError, UsageError
 from dualac.experiments import cluster as on_cluster
 from dualac.experiments.cluster import LOOPBACK, on_ray
+from dualac.experiments.plan import expand
+from dualac.experiments.survey import survey
+from dualac.experiments.watch import Watch
 from dualac.training.launch import Effort, Flags, Work
+from dualac.training.run import prepare
 
 needs_ray = pytest.mark.cluster
 SAME = {"ray_version": "2.60.0", "python_version": platform.python_version()}
@@ -247,6 +254,28 @@ def test_a_driver_that_is_asked_to_stop_stops_its_workers_gently(cluster, tmp_pa
     assert driver.wait(timeout=60) == 128 + number
     assert len(list(tmp_path.rglob("stopped"))) == 2
     assert not list(tmp_path.rglob("FAILED"))
+
+
+def test_the_live_view_tells_speed_and_what_is_left(fake, monkeypatch, tmp_path):
+    """From the last whole row of each run, since its worker's words stay on its machine."""
+    units = survey(expand(toy_experiment(4)), tmp_path)[:4]
+    running, beginning, old, waiting = (prepare(unit.run, tmp_path) for unit in units)
+    row = {"step": 5_000, "time/fps": 250.0}
+    (running / "train.jsonl").write_text(f'{json.dumps(row | {"step": 4_000})}\n{json.dumps(row)}\n{{"step": 6_00')
+    (beginning / "train.jsonl").touch()
+    (old / "train.jsonl").write_text(json.dumps(row) + "\n")
+    os.utime(old / "train.jsonl", (0, 0))
+    monkeypatch.setattr(fake, "wait", Mock(side_effect=[([], []), ([0, 1, 2, 3], [])]))
+    shown, heard = io.StringIO(), []
+    watch = Watch(Console(file=shown, width=200), units)
+    on_ray(None)(
+        [Work([path]) for path in (running, beginning, old, waiting)], lambda message: (heard.append(message), watch(message)), Flags(), Effort()
+    )
+    assert [message for message in heard if message["kind"] == "progress"] == [
+        {"kind": "progress", "path": str(running), "step": 5_000, "steps": 20_000, "fps": 250.0},
+        {"kind": "progress", "path": str(beginning)},
+    ]
+    assert "; 250 steps/s, about 5:00 left" in shown.getvalue()
 
 
 TELL = "tests.experiments.test_cluster:tell"

@@ -28,6 +28,7 @@ from dualac.training.worker import FINISHED
 from dualac.types import Report
 
 LOOK_EVERY = 2.0  # seconds between two looks at the directories of the runs that are under way
+LONGEST_ROW = 2**16  # bytes from the end of a file in which its last row is found
 # Ray listens to the whole network, and whoever reaches it can run code here. With this, meant for other systems, it binds to the loopback alone.
 LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 HEAD_LOST = 30.0  # seconds without an answer after which the head is taken for lost: after 60 Ray ends the whole process, with code 1
@@ -317,5 +318,18 @@ class _Watch:
         now = time.time()
         for work in works:
             rows = work.paths[0] / "train.jsonl"
-            if rows.exists() and now - rows.stat().st_mtime < 10 * LOOK_EVERY:
-                self._report({"kind": "seen", "path": str(work.paths[0])})
+            with contextlib.suppress(FileNotFoundError):  # it has not begun
+                if now - rows.stat().st_mtime < 10 * LOOK_EVERY:
+                    self._report({"kind": "progress", "path": str(work.paths[0]), **_progress(rows)})
+
+
+def _progress(rows: Path) -> dict[str, Any]:
+    """As a worker would tell it: how far the run is, and how fast. Nothing before its first row."""
+    with rows.open("rb") as file:
+        file.seek(max(0, rows.stat().st_size - LONGEST_ROW))
+        whole = file.read().rpartition(b"\n")[0]  # what is after it is being written
+    try:
+        row = json.loads(whole.rpartition(b"\n")[2])
+        return {"step": row["step"], "steps": json.loads((rows.parent / "run.json").read_text())["steps"], "fps": row["time/fps"] or 0.0}
+    except ValueError:
+        return {}
