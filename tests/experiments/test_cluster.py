@@ -268,9 +268,12 @@ def test_the_live_view_tells_speed_and_what_is_left(fake, monkeypatch, tmp_path)
     monkeypatch.setattr(fake, "wait", Mock(side_effect=[([], []), ([0, 1, 2, 3], [])]))
     shown, heard = io.StringIO(), []
     watch = Watch(Console(file=shown, width=200), units)
-    on_ray(None)(
-        [Work([path]) for path in (running, beginning, old, waiting)], lambda message: (heard.append(message), watch(message)), Flags(), Effort()
-    )
+
+    def report(message):
+        heard.append(message)
+        watch(message)
+
+    on_ray(None)([Work([path]) for path in (running, beginning, old, waiting)], report, Flags(), Effort())
     assert [message for message in heard if message["kind"] == "progress"] == [
         {"kind": "progress", "path": str(running), "step": 5_000, "steps": 20_000, "fps": 250.0},
         {"kind": "progress", "path": str(beginning)},
@@ -378,6 +381,15 @@ def test_what_ray_loses_with_its_head_is_no_failure_of_a_run(fake, monkeypatch, 
     monkeypatch.setattr(on_cluster, "_knock", Mock(side_effect=SILENCE))
     with pytest.raises(TryAgainError, match="head of the Ray cluster"):
         on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort())
+
+
+def test_another_patch_of_python_is_taken_where_ray_is_told_to(fake, monkeypatch):
+    patched = ".".join(platform.python_version_tuple()[:2]) + ".99"
+    monkeypatch.setattr(on_cluster, "_versions", lambda address: SAME | {"python_version": patched})
+    with pytest.raises(UsageError, match=patched):
+        on_ray("10.0.0.1:6379")
+    monkeypatch.setenv(on_cluster.MATCH, "minor")
+    on_ray("10.0.0.1:6379")
 
 
 @pytest.mark.parametrize(

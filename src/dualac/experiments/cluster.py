@@ -31,6 +31,7 @@ LOOK_EVERY = 2.0  # seconds between two looks at the directories of the runs tha
 LONGEST_ROW = 2**16  # bytes from the end of a file in which its last row is found
 # Ray listens to the whole network, and whoever reaches it can run code here. With this, meant for other systems, it binds to the loopback alone.
 LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+MATCH = "RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL"
 HEAD_LOST = 30.0  # seconds without an answer after which the head is taken for lost: after 60 Ray ends the whole process, with code 1
 ANSWER = 60.0  # seconds that a cluster has to tell its versions, and Ray to be imported on a busy machine
 ASK = """
@@ -140,7 +141,8 @@ def _agree(address: str, theirs: dict[str, str]) -> None:
         raise UsageError(
             f"the cluster at {address} has Ray {theirs['ray_version']}, this driver {ours['ray_version']}: pip install ray=={theirs['ray_version']}"
         )
-    if theirs["python_version"] != ours["python_version"]:
+    told = 2 if os.environ.get(MATCH) == "minor" else 3  # numbers of a version that Ray compares
+    if theirs["python_version"].split(".")[:told] != ours["python_version"].split(".")[:told]:
         raise UsageError(
             f"the cluster at {address} has Python {theirs['python_version']}, this driver {ours['python_version']}: "
             f"uv venv --python {theirs['python_version']} and install dualac[ray] there"
@@ -149,9 +151,8 @@ def _agree(address: str, theirs: dict[str, str]) -> None:
 
 def _carry_out(paths: list[str], threads: int, entry: str, options: tuple[str, ...], command: str) -> dict[str, Any] | None:
     """On a machine of the cluster: one work, by a worker beside this process of Ray's. Its error, if it calls what happened one."""
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # ignored where the cluster was started in the background, and so would be what Ray cancels
+    # A cluster that was started in the background ignores it, and with it that Ray cancels.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     worker = _worker(threads, entry, options, command)
     error = None
     try:
@@ -177,9 +178,10 @@ class _Worker:
     """The process beside Ray's."""
 
     def __init__(self, words: list[str], command: str) -> None:
+        # In a session of its own: a Ctrl-C at the terminal reaches only the driver.
         self.process = subprocess.Popen(
             words, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True, env=_environment(command), start_new_session=True
-        )  # a Ctrl-C at the terminal of a cluster on this machine reaches only the driver
+        )
         self._lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()
 
@@ -288,12 +290,12 @@ class _Watch:
         try:
             told = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
-            cause = getattr(error, "cause", None)
-            if not isinstance(cause, Died):
-                self._head.require(at_once=True)  # then nothing is wrong with the work
             if self._asked:
                 self._left += work.paths
                 return []
+            cause = getattr(error, "cause", None)
+            if not isinstance(cause, Died):
+                self._head.require(at_once=True)  # then nothing is wrong with the work
             return [self._failed(Failure(work, DualacError(" ".join(str(cause or error).split())[:500]), final=isinstance(cause, Died)))]
         if told is None:
             self._report({"kind": "done", "path": str(work.paths[0])})
