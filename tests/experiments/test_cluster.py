@@ -225,8 +225,9 @@ def test_a_cluster_of_another_version_is_refused_with_the_command_that_installs_
 
 def lingering(out, address, units):
     driver = subprocess.Popen([sys.executable, "-c", LINGERING, str(out), address], cwd=ROOT, env=environment(), start_new_session=True)
+    deadline = time.monotonic() + 300
     while len(list(out.rglob("lingers"))) < units:
-        assert driver.poll() is None
+        assert driver.poll() is None and time.monotonic() < deadline
         time.sleep(0.2)
     return driver
 
