@@ -1,27 +1,131 @@
 """The same sweep on a real Ray cluster of three raylets on the loopback, while it loses workers and raylets."""
 
+import _thread
 import contextlib
+import io
+import itertools
+import json
 import os
+import platform
 import random
+import secrets
 import signal
+import subprocess
+import sys
+import threading
 import time
+import types
+from unittest.mock import Mock
 
 import pytest
+from rich.console import Console
 from tests.experiments.test_sweep import assert_each_committed_once, drive, executions, states
-from tests.experiments.toy_units import BROKEN, POISON, toy_sweep
+from tests.experiments.toy_units import BROKEN, POISON, toy_experiment, toy_sweep
+from tests.training.runs import ROOT, environment
 
-from dualac.errors import TryAgainError, UsageError
+from dualac import cli
+from dualac.errors import COMMAND, TryAgainError, UsageError
 from dualac.experiments import cluster as on_cluster
 from dualac.experiments.cluster import LOOPBACK, on_ray
+from dualac.experiments.plan import expand
+from dualac.experiments.survey import survey
+from dualac.experiments.watch import Watch
+from dualac.training.launch import Effort, Flags, Work
+from dualac.training.run import prepare
 
 needs_ray = pytest.mark.cluster
+SAME = {"ray_version": "2.60.0", "python_version": platform.python_version()}
+SILENCE = TryAgainError("nobody answers")
+MODE, TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"
+
+
+LINGERING = """
+import sys
+from pathlib import Path
+from dualac.errors import DualacError
+from dualac.experiments.cluster import on_ray
+from dualac.experiments.sweep import Orders, sweep
+from tests.experiments.toy_units import toy_experiment
+
+out, address = sys.argv[1:]
+executor = on_ray(address)
+
+def linger(works, report, flags, effort):
+    return executor(works, report, flags, effort._replace(entry="tests.experiments.toy_units:linger"))
+
+try:
+    outcome = sweep(toy_experiment(1), Orders(Path(out), linger), lambda message: None)
+except DualacError as error:
+    sys.exit(error.code)
+sys.exit(max(failure.error.code for failure in outcome.failures))
+"""  # two units that end only when they are asked to, and the exit code of the command
+
+
+class Ray(types.SimpleNamespace):
+    """As much of Ray as a driver speaks to. Its tasks end, when they are waited for, with a value or an error."""
+
+    class RayError(Exception):
+        pass
+
+    class TaskCancelledError(RayError):
+        pass
+
+    def __init__(self, end=lambda number: None):
+        context = types.SimpleNamespace(gcs_address="10.0.0.1:6379")
+        super().__init__(__spec__=True, exceptions=Ray, get_runtime_context=lambda: context, begun=[], cancelled=set())
+        self.end = end
+
+    def init(self, **words):
+        pass
+
+    shutdown = init
+
+    def remote(self, task, *arguments):
+        def begin(*arguments):
+            self.begun.append(lambda: task(*arguments))
+            return len(self.begun) - 1
+
+        return types.SimpleNamespace(options=lambda **words: types.SimpleNamespace(remote=begin))
+
+    def wait(self, pending, num_returns, timeout):
+        return [pending[0]], pending[1:]
+
+    def get(self, number):
+        if number in self.cancelled:
+            raise Ray.TaskCancelledError
+        return self.end(number)
+
+    def cancel(self, number):
+        self.cancelled.add(number)
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """Ray is there, and its head answers."""
+    made = Ray()
+    monkeypatch.setitem(sys.modules, "ray", made)
+    monkeypatch.setattr(on_cluster, "_knock", lambda address: None)
+    monkeypatch.setattr(on_cluster, "_versions", lambda address: SAME)
+    monkeypatch.setattr(on_cluster, "version", lambda name: SAME["ray_version"])
+    monkeypatch.setenv(LOOPBACK, "")
+    monkeypatch.delenv(LOOPBACK)  # what a driver sets goes with the test
+    return made
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    os.environ[LOOPBACK] = "0"
-    ray_cluster = pytest.importorskip("ray.cluster_utils")
-    made = ray_cluster.Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+def guarded(tmp_path_factory):
+    """Clusters of these tests want a token of their own, whatever this machine has."""
+    token = tmp_path_factory.mktemp("token") / "token"
+    token.write_text(secrets.token_hex())
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {LOOPBACK: "0", MODE: "token", TOKEN: str(token)}.items():
+            patch.setenv(name, value)
+        yield pytest.importorskip("ray.cluster_utils").Cluster  # which reads them when it is imported
+
+
+@pytest.fixture(scope="module")
+def cluster(guarded):
+    made = guarded(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     for _ in range(2):
         made.add_node(num_cpus=1)
     yield made
@@ -68,14 +172,249 @@ def test_workers_that_are_killed_are_replaced(cluster, tmp_path):
     assert_each_committed_once(tmp_path, 80)
 
 
-def test_without_ray_the_command_that_installs_it_is_told(monkeypatch, tmp_path):
-    monkeypatch.setattr(on_cluster.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"pip install 'dualac\[ray\]'"):
-        toy_sweep(tmp_path, 1, executor=on_ray(None))
+@needs_ray
+@pytest.mark.filterwarnings("ignore")
+def test_a_head_on_the_loopback_is_found_without_a_variable_of_ray_s(cluster, monkeypatch, tmp_path):
+    monkeypatch.delenv(LOOPBACK)
+    driver = drive(tmp_path, 1, cluster.address)
+    assert driver.wait(timeout=60) == 0
+    assert_each_committed_once(tmp_path, 2)
 
 
 @needs_ray
 @pytest.mark.filterwarnings("ignore")
-def test_a_cluster_that_does_not_answer_is_one_line(tmp_path):
+@pytest.mark.parametrize("mode", [None, "token"])
+@pytest.mark.parametrize("token", [None, "another one, as long as a token is"])
+def test_a_driver_without_the_cluster_s_token_is_told_of_it_in_one_line(cluster, monkeypatch, tmp_path, mode, token):
+    monkeypatch.setenv("HOME", str(tmp_path))  # where Ray looks for a token that nobody names
+    monkeypatch.delenv(MODE) if mode is None else monkeypatch.setenv(MODE, mode)
+    (tmp_path / "token").write_text(token or "")
+    monkeypatch.setenv(TOKEN, str(tmp_path / "token")) if token else monkeypatch.delenv(TOKEN)
+    with pytest.raises(UsageError, match=r"wants its token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH"):
+        asked_for_ray(tmp_path / "out", "--address", cluster.address)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("said", "error"), [("InvalidAuthToken: Authentication token is missing", UsageError), ("Socket closed", TryAgainError)])
+def test_what_a_cluster_says_instead_of_its_versions_is_one_line(monkeypatch, said, error):
+    monkeypatch.setattr(on_cluster, "ASK", f"import sys; sys.exit({20 * (said + chr(10))!r})")
+    with pytest.raises(error, match="RAY_AUTH_TOKEN_PATH" if error is UsageError else "Socket closed; ray status --address 10"):
+        on_cluster._versions("10.0.0.1:6379")
+
+
+def test_what_is_no_ray_cluster_is_not_waited_for_for_long(monkeypatch):
+    monkeypatch.setattr(on_cluster, "ASK", "import time; time.sleep(60)")
+    monkeypatch.setattr(on_cluster, "ANSWER", 0.1)
+    with pytest.raises(TryAgainError, match="does not answer as a Ray cluster"):
+        on_cluster._versions("10.0.0.1:6379")
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"ray_version": "2.59.1"}, r"has Ray 2\.59\.1, this driver 2\.60\.0: pip install ray==2\.59\.1$"),
+        ({"python_version": "3.10.2"}, r"has Python 3\.10\.2, .*uv venv --python 3\.10\.2"),
+    ],
+)
+def test_a_cluster_of_another_version_is_refused_with_the_command_that_installs_it(fake, monkeypatch, tmp_path, changed, told):
+    monkeypatch.setattr(on_cluster, "_versions", lambda address: SAME | changed)
+    with pytest.raises(UsageError, match=told):
+        asked_for_ray(tmp_path / "out", "--address", "10.0.0.1:6379")
+    assert not (tmp_path / "out").exists()
+
+
+def lingering(out, address, units):
+    driver = subprocess.Popen([sys.executable, "-c", LINGERING, str(out), address], cwd=ROOT, env=environment(), start_new_session=True)
+    deadline = time.monotonic() + 300
+    while len(list(out.rglob("lingers"))) < units:
+        assert driver.poll() is None and time.monotonic() < deadline
+        time.sleep(0.2)
+    return driver
+
+
+@needs_ray
+@pytest.mark.filterwarnings("ignore")
+def test_a_lost_head_ends_the_driver_with_75_and_the_same_command_goes_on_elsewhere(guarded, tmp_path):
+    first, second = (guarded(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}) for _ in range(2))
+    driver = lingering(tmp_path, first.address, 1)
+    (head,) = first.head_node.all_processes["gcs_server"]
+    head.process.kill()
+    assert driver.wait(timeout=90) == TryAgainError.code
+    first.shutdown()
+    assert drive(tmp_path, 1, second.address).wait() == 0
+    second.shutdown()
+    assert_each_committed_once(tmp_path, 2)
+
+
+@needs_ray
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_driver_that_is_asked_to_stop_stops_its_workers_gently(cluster, tmp_path, number):
+    driver = lingering(tmp_path, cluster.address, 2)
+    driver.send_signal(number)
+    assert driver.wait(timeout=60) == 128 + number
+    assert len(list(tmp_path.rglob("stopped"))) == 2
+    assert not list(tmp_path.rglob("FAILED"))
+
+
+def test_the_live_view_tells_speed_and_what_is_left(fake, monkeypatch, tmp_path):
+    """From the last whole row of each run, since its worker's words stay on its machine."""
+    units = survey(expand(toy_experiment(4)), tmp_path)[:4]
+    running, beginning, old, waiting = (prepare(unit.run, tmp_path) for unit in units)
+    row = {"step": 5_000, "time/fps": 250.0}
+    (running / "train.jsonl").write_text(f'{json.dumps(row | {"step": 4_000})}\n{json.dumps(row)}\n{{"step": 6_00')
+    (beginning / "train.jsonl").touch()
+    (old / "train.jsonl").write_text(json.dumps(row) + "\n")
+    os.utime(old / "train.jsonl", (0, 0))
+    monkeypatch.setattr(fake, "wait", Mock(side_effect=[([], []), ([0, 1, 2, 3], [])]))
+    shown, heard = io.StringIO(), []
+    watch = Watch(Console(file=shown, width=200), units)
+
+    def report(message):
+        heard.append(message)
+        watch(message)
+
+    on_ray(None)([Work([path]) for path in (running, beginning, old, waiting)], report, Flags(), Effort())
+    assert [message for message in heard if message["kind"] == "progress"] == [
+        {"kind": "progress", "path": str(running), "step": 5_000, "steps": 20_000, "fps": 250.0},
+        {"kind": "progress", "path": str(beginning)},
+    ]
+    assert "; 250 steps/s, about 5:00 left" in shown.getvalue()
+
+
+TELL = "tests.experiments.test_cluster:tell"
+
+
+def tell(paths, report, **flags):
+    """A work that writes down which command it is told of."""
+    (paths[0] / "command").write_text(os.environ[COMMAND])
+
+
+def test_a_worker_on_the_cluster_knows_the_driver_s_command(fake, monkeypatch, tmp_path):
+    """Through what Ray would carry there; the process there was started by somebody else."""
+    typed = "dualac sweep smoke --executor ray"
+    monkeypatch.setenv(COMMAND, typed)
+    on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort(entry=TELL))
+    monkeypatch.delenv(COMMAND)
+    (task,) = fake.begun
+    assert task() is None
+    assert (tmp_path / "a" / "command").read_text() == typed
+    on_cluster._worker(1, TELL, (), typed).stop()
+    on_cluster._worker.cache_clear()
+
+
+def test_a_driver_that_is_asked_to_stop_says_how_to_go_on(fake, monkeypatch, tmp_path):
+    """One is done, one is cancelled while it runs, one before it began."""
+    asked = []
+
+    def wait(pending, **words):
+        if not asked:
+            asked.append(os.kill(os.getpid(), signal.SIGINT))
+            return [pending[0]], pending[1:]
+        assert fake.cancelled == {1, 2}
+        return [pending[0]], pending[1:]
+
+    monkeypatch.setattr(fake, "wait", wait)
+    before = signal.getsignal(signal.SIGINT)
+    (failure,) = on_ray(None)([work_on(tmp_path / name) for name in "abc"], lambda message: None, Flags(), Effort())
+    assert failure.error.code == 130 and not failure.final
+    assert str(failure.error) == "stopped by SIGINT with 2 runs left, those under way at a checkpoint; the same command goes on"
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_ctrl_c_is_obeyed_at_once(fake, monkeypatch, tmp_path):
+    monkeypatch.setattr(fake, "wait", lambda pending, **words: (os.kill(os.getpid(), signal.SIGINT), ([], pending))[1])
+    with pytest.raises(KeyboardInterrupt):
+        on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort())
+
+
+def test_what_ray_cancels_stops_its_worker_and_waits_for_it(tmp_path):
+    """Ray marks the main thread as interrupted, without a signal, again and again."""
+
+    def cancel():
+        while not (tmp_path / "lingers").exists():
+            time.sleep(0.05)
+        while not (tmp_path / "stopped").exists():
+            _thread.interrupt_main()
+            time.sleep(0.3)
+
+    canceller = threading.Thread(target=cancel)
+    canceller.start()
+    with pytest.raises(KeyboardInterrupt):
+        on_cluster._carry_out([str(tmp_path)], 1, "tests.experiments.toy_units:linger", (), "")
+    assert (tmp_path / "stopped").exists()
+    canceller.join()
+
+
+def work_on(path):
+    return Work([path], prepare=lambda: path.mkdir(exist_ok=True))
+
+
+@pytest.fixture
+def hours(monkeypatch):
+    """A clock that goes on by a second with each look at it."""
+    monkeypatch.setattr(on_cluster.time, "monotonic", itertools.count().__next__)
+
+
+def test_a_head_that_stays_silent_is_lost(fake, hours, monkeypatch, tmp_path):
+    monkeypatch.setattr(fake, "wait", lambda pending, **words: ([], pending))
+    knock = Mock(side_effect=[None] * 3 + [SILENCE] * 40)
+    monkeypatch.setattr(on_cluster, "_knock", knock)
+    with pytest.raises(TryAgainError, match=r"head of the Ray cluster at 10\.0\.0\.1:6379 is lost; start the cluster and the same command again"):
+        on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort())
+    assert 10 < knock.call_count < 40
+
+
+def test_a_head_that_is_silent_for_a_while_is_not_lost(fake, hours, monkeypatch, tmp_path):
+    knock = Mock(side_effect=[SILENCE] * 20 + [None] + [SILENCE] * 20 + [None])
+    monkeypatch.setattr(fake, "wait", lambda pending, **words: ([], pending) if knock.call_count < 41 else (pending, []))
+    monkeypatch.setattr(on_cluster, "_knock", knock)
+    assert on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort()) == []
+
+
+def test_what_ray_loses_with_its_head_is_no_failure_of_a_run(fake, monkeypatch, tmp_path):
+    def lost(number):
+        raise Ray.RayError("the node died")
+
+    fake.end = lost
+    (failure,) = on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort())
+    assert "the node died" in str(failure.error) and not failure.final
+    monkeypatch.setattr(on_cluster, "_knock", Mock(side_effect=SILENCE))
+    with pytest.raises(TryAgainError, match="head of the Ray cluster"):
+        on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort())
+
+
+def test_another_patch_of_python_is_taken_where_ray_is_told_to(fake, monkeypatch):
+    patched = ".".join(platform.python_version_tuple()[:2]) + ".99"
+    monkeypatch.setattr(on_cluster, "_versions", lambda address: SAME | {"python_version": patched})
+    with pytest.raises(UsageError, match=patched):
+        on_ray("10.0.0.1:6379")
+    monkeypatch.setenv(on_cluster.MATCH, "minor")
+    on_ray("10.0.0.1:6379")
+
+
+@pytest.mark.parametrize(
+    ("address", "told"), [(None, "0"), ("127.0.0.1:6379", "0"), ("localhost:6379", "0"), ("::1:6379", "0"), ("10.0.0.1:6379", None)]
+)
+def test_ray_stays_on_the_loopback_where_the_cluster_does(fake, address, told):
+    assert on_ray(address)([], lambda message: None, Flags(), Effort()) == []
+    assert os.environ.get(LOOPBACK) == told
+
+
+def asked_for_ray(out, *words):
+    """The command, as typed; what it refuses it refuses before it writes."""
+    cli.run(["sweep", "--algorithms", "sac", "--tasks", "gym/Pendulum-v1", "--seeds", "1", "--out", str(out), "--executor", "ray", *words])
+
+
+def test_without_ray_the_command_that_installs_it_is_told_and_nothing_is_written(monkeypatch, tmp_path):
+    monkeypatch.setattr(on_cluster.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"pip install 'dualac\[ray\]'"):
+        asked_for_ray(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_cluster_that_does_not_answer_is_one_line_and_nothing_is_written(monkeypatch, tmp_path):
+    monkeypatch.setattr(on_cluster.importlib.util, "find_spec", lambda name: name)
     with pytest.raises(TryAgainError, match=r"no Ray cluster answers at 127\.0\.0\.1:1 .*ray start --head"):
-        toy_sweep(tmp_path, 1, executor=on_ray("127.0.0.1:1"))
+        asked_for_ray(tmp_path / "out", "--address", "127.0.0.1:1")
+    assert not (tmp_path / "out").exists()
