@@ -137,6 +137,8 @@ def test_a_directory_without_runs_is_one_line(words, tmp_path, monkeypatch):
         (("sweep", "smoke", "--workers", "0"), "at least 1"),
         (("sweep", "smoke", "--executor", "slurm"), "slurm"),
         (("sweep", "smoke", "--steps", "2.5"), "whole number"),
+        (("sweep", "smoke", "--steps", "0"), "steps must be between 1 and"),
+        (("sweep", "--algorithms", "dac", "--tasks", "gym/Pendulum-v1", "--steps", "0"), "steps must be between 1 and"),
         (("sweep", "mine.py"), "no file"),
         (("sweep", "raises.py"), "no luck"),
     ],

@@ -51,10 +51,10 @@ def look(path: Path) -> Mark:
     if (path / "FAILED").exists():
         told = read_object(path / "FAILED")
         return mark._replace(state="failed", step=told.get("step") or last_step(path), reason=str(told.get("reason", "")))
-    if (path / "DONE").exists():
-        step = read_object(path / "DONE").get("step", 0)
-        return mark._replace(state="done" if step >= mark.steps else "interrupted", step=step)
-    return mark._replace(state="running" if at_work(path) else "interrupted", step=last_step(path))
+    step = read_object(path / "DONE").get("step", 0) if (path / "DONE").exists() else 0  # of one that was extended since, it is not the end
+    if step >= mark.steps:
+        return mark._replace(state="done", step=step)
+    return mark._replace(state="running" if at_work(path) else "interrupted", step=max(step, last_step(path)))
 
 
 def last_step(path: Path) -> int:

@@ -59,7 +59,7 @@ def _experiment(asked: argparse.Namespace) -> Any:
     if asked.name is None:
         if not (listed["algorithms"] and listed["tasks"]):
             raise UsageError("sweep what? dualac sweep benchmark --scale small, or --algorithms dac,sac --tasks dmc/cheetah-run --seeds 2")
-        grid = Grid(listed["algorithms"], listed["tasks"], seeds or 1, steps or 1_000_000, ratios or (2,))
+        grid = Grid(listed["algorithms"], listed["tasks"], seeds or 1, 1_000_000 if steps is None else steps, ratios or (2,))
         return Experiment("sweep", "what was asked for", (grid,))
     experiment = at_scale(find_experiment(asked.name), asked.scale)
     return scaled(experiment, Scale(listed["tasks"], listed["algorithms"], seeds, steps, ratios))

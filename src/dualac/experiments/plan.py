@@ -111,7 +111,7 @@ def scaled(experiment: Experiment, scale: Scale) -> Experiment:
         contenders = tuple(one for one in _contenders(grid) if not scale.contenders or one.name in scale.contenders)
         if scale.replay_ratios:
             contenders = tuple(dataclasses.replace(one, replay_ratios=()) for one in contenders)
-        given = {key: value for key in ("tasks", "seeds", "steps", "replay_ratios") if (value := getattr(scale, key))}
+        given = {key: value for key in ("tasks", "seeds", "steps", "replay_ratios") if (value := getattr(scale, key)) not in (None, ())}
         if contenders:
             grids.append(dataclasses.replace(grid, contenders=contenders, run={**grid.run, **scale.run}, **given))
     return dataclasses.replace(experiment, grids=tuple(grids))
@@ -146,7 +146,7 @@ def _runs(grid: Grid) -> Iterator[Run]:
     for contender in _contenders(grid):
         row, changes = contender.row(), {**grid.run, **contender.run}
         for ratio in contender.replay_ratios or grid.replay_ratios:
-            resets = tuple(step for step in grid.resets.get(ratio, ()) if step < grid.steps)
+            resets = grid.resets.get(ratio, ())  # those behind its end too: a run that is extended comes to them
             for task in tasks:
                 first = _run(contender.name, row, task, {"seed": seeds[0], "steps": grid.steps, "replay_ratio": ratio, "resets": resets, **changes})
                 yield from (first if seed == first.seed else _other_seed(first, seed) for seed in seeds)

@@ -43,8 +43,7 @@ def train(paths: list[Path], report: Report, *, allow_inexact: bool = False, ten
         try:
             session.start(allow_inexact=allow_inexact)
             for member in session.members:
-                for verdict in ("DONE", "FAILED"):
-                    (member.path / verdict).unlink(missing_ok=True)
+                (member.path / "FAILED").unlink(missing_ok=True)  # DONE stays, to be compared with what comes now
             session.running = True
             for step in session.steps():
                 if asked and step < session.run.steps:
