@@ -3,7 +3,8 @@
 import dataclasses
 import importlib
 import pkgutil
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
@@ -115,6 +116,33 @@ def scaled(experiment: Experiment, scale: Scale) -> Experiment:
         if contenders:
             grids.append(dataclasses.replace(grid, contenders=contenders, run={**grid.run, **scale.run}, **given))
     return dataclasses.replace(experiment, grids=tuple(grids))
+
+
+def overridden(experiment: Experiment, run: Mapping[str, Any], changes: Callable[[Contender], Mapping[str, Any]]) -> Experiment:
+    """With other settings, of every run and of each agent. An agent that they change is another, and is called by them: `dac+target_kl0.1`."""
+
+    def other(one: Contender) -> Contender:
+        changed = changes(one)
+        new = dataclasses.replace(one, algorithm=one.algorithm or one.name, changes={**one.changes, **changed}, run={**one.run, **run})
+        return new if new.row() == one.row() else dataclasses.replace(new, name=_called(one.name, changed))
+
+    grids = (dataclasses.replace(grid, contenders=tuple(map(other, _contenders(grid)))) for grid in experiment.grids)
+    return dataclasses.replace(experiment, grids=tuple(grids))
+
+
+def _called(name: str, changes: Mapping[str, Any]) -> str:
+    """An agent by what was changed of it: by the last word of each path, where no other path ends with it."""
+    last = [path.rpartition(".")[2] for path in changes]
+    words = [(end if last.count(end) == 1 else path) + spelling.to_python(value) for end, (path, value) in zip(last, changes.items(), strict=True)]
+    called = re.sub(r"[^A-Za-z0-9._:+-]+", "-", "+".join([name, *words]))
+    if not NAME.fullmatch(called):
+        raise UsageError(f"{called[:80]} is too long for a directory: write an experiment file, with a Contender under a name of its own")
+    return called
+
+
+def agents(experiment: Experiment) -> list[Contender]:
+    """Each once, by name."""
+    return list({one.name: one for grid in experiment.grids for one in _contenders(grid)}.values())
 
 
 def at_scale(experiment: Experiment, name: str | None) -> Experiment:
