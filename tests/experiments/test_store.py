@@ -1,7 +1,9 @@
 """What is on disk, seen again: the grid of a sweep, one frame of many runs, the record of one."""
 
 import json
+import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -136,6 +138,30 @@ def test_the_record_of_a_run_tells_what_it_is_and_where_it_was_made(real, capsys
     shown = told(capsys, "show", path)
     for part in ("sac on", "seed 3", "done at step 40", "Fixed(", "versions   python", "event "):
         assert part in shown
+
+
+def test_the_record_of_a_run_that_was_taken_up_elsewhere_tells_where(tmp_path, capsys, monkeypatch):
+    from dualac.training import machine
+
+    path = trained(a_run("sac", steps=24), tmp_path)
+    monkeypatch.setenv("DUALAC_COMMAND", "dualac train sac --steps 40")
+    monkeypatch.setattr(machine.platform, "node", lambda: "elsewhere")
+    trained(a_run("sac"), tmp_path)
+    assert "resumed at step 24: host elsewhere, command dualac train sac --steps 40" in told(capsys, "show", path)
+    hosts = set(frame(merged(read([tmp_path]).runs))["host"])
+    assert len(hosts) == 1 and hosts.pop().endswith("; elsewhere")
+
+
+def test_a_run_that_was_stopped_before_its_first_row_tells_where(tmp_path, monkeypatch):
+    """Its checkpoint is further than its rows."""
+    from dualac.training import loop
+
+    monkeypatch.setattr(loop.Session, "log", lambda self: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr(loop.Session, "evaluate", lambda self: None)
+    with pytest.raises(loop.Interrupted):
+        trained(a_run("sac"), tmp_path)
+    (run,) = read([tmp_path]).runs
+    assert run.status == ("interrupted", 7, "stopped by a signal")
 
 
 @pytest.mark.parametrize("words", [("status", "nowhere"), ("collect", "nowhere"), ("show", "."), ("collect", "empty"), ("status", "empty")])

@@ -21,8 +21,8 @@ from tests.training.runs import ROOT, environment
 
 from dualac.analysis.status import survey as told_survey
 from dualac.errors import DataError, LockedError, TryAgainError
-from dualac.experiments.plan import expand
-from dualac.experiments.survey import claim, look, survey
+from dualac.experiments.plan import Scale, expand, find_experiment, scaled
+from dualac.experiments.survey import Unit, claim, look, survey
 from dualac.experiments.sweep import Orders, order, sweep
 from dualac.experiments.watch import Watch
 from dualac.training.launch import launch
@@ -74,6 +74,34 @@ def test_a_failure_is_told_of_when_it_happens(swept):
     assert told.count("set aside") == 4
     assert "gym/Pendulum-v1 rr2 seed 90002: the toy is broken" in told
     assert "4 failed" in told
+
+
+def seen(units: list[Unit], height: int, running=()) -> list[str]:
+    """The live view of a sweep, as lines."""
+    shown = Console(width=120, height=height, record=True, file=io.StringIO())
+    watch = Watch(shown, units)
+    watch._running = {str(unit.path): {"step": 7, "steps": 9, "fps": 3.0} for unit in running}
+    shown.print(watch._view())
+    return shown.export_text().splitlines()
+
+
+def test_the_live_view_shows_the_grid(swept):
+    units = swept[1].units
+    shown = seen(units, 40, [unit for unit in units if unit.run.seed == POISON and unit.run.name == "sac"])
+    assert [line.split() for line in shown if line.split()[-1:] == ["waiting"]] == [
+        ["algorithm", "rr", "task", "done", "running", "failed", "waiting"]
+    ]
+    assert ["dac", "2", "gym/Pendulum-v1", "4", "2"] in [line.split() for line in shown]
+
+
+def test_the_live_view_of_a_large_sweep_fits_the_terminal():
+    experiment = find_experiment("benchmark")
+    units = [Unit(run, run.directory(Path("out")), "missing") for run in expand(scaled(experiment, Scale(seeds=1)))]
+    shown = seen(units, 24, units[:5])
+    assert len(shown) <= 24
+    assert ["dac", "16", "30", "tasks", "30"] in [line.split() for line in shown]
+    assert len(seen(units, 12, units[:5])) <= 12
+    assert any("more" in line for line in seen(units, 12, units[:5]))
 
 
 def test_a_full_disk_ends_the_sweep_and_the_same_command_goes_on(tmp_path):

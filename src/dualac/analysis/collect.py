@@ -61,7 +61,8 @@ def frame(runs: list[RunRecord]) -> Table:
 
 
 def _about(run: RunRecord) -> dict[str, Any]:
-    origin = {name: run.machine.get(name) for name in ORIGIN}
+    told = {name: dict.fromkeys(str(one[name]) for one in run.origins if one.get(name) is not None) for name in ORIGIN}
+    origin = {name: "; ".join(values) if values else None for name, values in told.items()}  # several, where it was taken up elsewhere
     versions = " ".join(f"{name}={version}" for name, version in sorted(run.versions.items()))
     about = {
         "experiment": run.experiment or None,
@@ -74,7 +75,7 @@ def _about(run: RunRecord) -> dict[str, Any]:
     protocol = json.dumps(run.spec["protocol"], sort_keys=True, separators=(",", ":"))
     return {
         **about,
-        **{name: str(value) if value is not None else None for name, value in origin.items()},
+        **origin,
         "versions": versions,
         "protocol": protocol,
     }

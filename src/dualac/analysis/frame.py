@@ -99,6 +99,11 @@ class RunRecord:
         versions = found.get("versions") if isinstance(found, dict) else None
         return {name: value for name, value in versions.items() if isinstance(value, str)} if isinstance(versions, dict) else {}
 
+    @property
+    def origins(self) -> list[dict[str, Any]]:
+        """Where, by what command and from what code it was begun, and each time resumed."""
+        return [one for one in (self.machine, *(event for event in self.events if event.get("event") == "resumed" and "host" in event)) if one]
+
     def count(self, *kinds: str) -> int:
         return sum(event.get("event") in kinds for event in self.events)
 
@@ -342,10 +347,12 @@ def _status(path: Path, spec: dict[str, Any], events: Sequence[dict[str, Any]], 
         return Status("failed", reached, "its FAILED cannot be read")
     if reached >= spec["steps"]:
         return Status("done", reached)
-    last = next((event.get("event") for event in reversed(events) if event.get("event") in ("started", "resumed", "interrupted", "done")), None)
-    if last in ("started", "resumed") and at_work(path):
+    last = next((event for event in reversed(events) if event["event"] in ("started", "resumed", "interrupted", "done")), {})
+    if last.get("event") in ("started", "resumed") and at_work(path):
         return Status("running", reached)
-    return Status("interrupted", reached, "stopped by a signal" if last == "interrupted" else "it stopped without a word" if events else "")
+    if last.get("event") == "interrupted":  # after a checkpoint, perhaps before its first row
+        return Status("interrupted", max(reached, int(_number(last.get("step")) if _usable(last.get("step"), "step") else 0)), "stopped by a signal")
+    return Status("interrupted", reached, "it stopped without a word" if events else "")
 
 
 def at_work(path: Path) -> bool:
