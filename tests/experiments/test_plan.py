@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from dualac.agents.algorithms import ALGORITHMS
@@ -47,6 +48,14 @@ def test_sets_of_tasks_are_taken_apart():
         (dict(tasks=("dmc/no-such",)), "no"),
         (dict(run={"stpes": 3}), "stpes"),
         (dict(run={"name": "other"}), "name"),
+        (dict(run={"seed": 7}), "cannot set 'seed'"),
+        (dict(run={"replay_ratio": 4}), "cannot set 'replay_ratio'"),
+        (dict(seeds=(0, 1.5)), r"in the Grid, seeds cannot be 1\.5; .*experiments\.md"),
+        (dict(seeds=np.arange(2)), "seeds cannot be"),
+        (dict(tasks=()), "without tasks"),
+        (dict(tasks=TASK), "tasks cannot be"),
+        (dict(replay_ratios=()), "without replay ratios"),
+        (dict(steps="many"), "steps cannot be 'many'"),
         (dict(run={"protocol.nothing": 3}), "nothing"),
         (dict(steps=100), "ends before learning starts"),
         (dict(replay_ratios=(0,)), "replay-ratio"),
@@ -55,6 +64,25 @@ def test_sets_of_tasks_are_taken_apart():
 def test_a_plan_that_makes_no_sense_is_refused_in_a_sentence(wrong, told):
     with pytest.raises(UsageError, match=told):
         expand(grid(**wrong))
+
+
+def test_an_experiment_is_written_as_people_write(tmp_path):
+    runs = expand(grid(seeds=2.0, steps=5e4, replay_ratios=[np.int64(2)]))  # pyright: ignore[reportArgumentType]
+    assert [(run.seed, run.steps, run.replay_ratio) for run in runs] == [(0, 50_000, 2), (1, 50_000, 2)]
+    assert [run.identity() for run in expand(grid(seeds=tuple(np.arange(2))))] == [run.identity() for run in expand(grid(seeds=2))]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (lambda: Experiment("mine", "?", Grid(("dac",), (TASK,))), "in the Experiment, grids cannot be Grid"),  # pyright: ignore[reportArgumentType]
+        (lambda: Contender("dac", run={"steps": 7}), "cannot set 'steps'"),
+        (lambda: Contender("dac", algorithm=3), "algorithm cannot be 3"),  # pyright: ignore[reportArgumentType]
+    ],
+)
+def test_a_part_of_a_plan_that_makes_no_sense_is_refused_where_it_is_written(wrong, told):
+    with pytest.raises(UsageError, match=told):
+        wrong()
 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", "", "x" * 300, "line\nbreak", "-dash", "nul\0"])
@@ -113,7 +141,13 @@ def test_an_experiment_of_one_s_own_stands_in_a_file(tmp_path):
         f"from dualac.experiments.plan import Experiment, Grid\nMINE = Experiment('mine', '?', (Grid(('sac',), ('{TASK}',), seeds=1),))\n"
     )
     assert find_experiment(str(file)).name == find_experiment(f"{file}:MINE").name == "mine"
-    for text, told in (("x = 1", "has no Experiment"), ("raise OSError('no luck')", "no luck"), ("def", "cannot be loaded")):
+    drawn = file.read_text().replace("seeds=1),)", "seeds=1),), ('nope',)")
+    for text, told in (
+        ("x = 1", r"has no experiments; .*experiments\.md"),
+        ("raise OSError('no luck')", r"no luck; python .* shows where"),
+        ("def", "cannot be loaded"),
+        (drawn, "no figure is called 'nope'; there are"),
+    ):
         other = tmp_path / f"f{len(text)}.py"
         other.write_text(text)
         with pytest.raises(DualacError, match=told):
