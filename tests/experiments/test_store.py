@@ -196,6 +196,12 @@ def test_a_directory_without_runs_is_one_line(words, tmp_path, monkeypatch):
         (("sweep", "smoke", "--gamma", "x"), "--gamma x: 'x' is not a number"),
         (("sweep", "smoke", "--protocol.metaworld-cap", "50"), "no effect on a task of dmc"),
         (("sweep", "smoke", "--protocol", "nobodys"), "nobodys"),
+        (("sweep", "smoke", "--recalibrate"), "add --plan"),
+        (("sweep", "smoke", "--scale", "small"), "leave out --scale"),
+        (("sweep", "smoke", "--out", "x" * 300), r"cannot be used \(File name too long\); choose another --out"),
+        (("sweep", "smoke", "--plan", "--out", "x" * 300), r"cannot be used \(File name too long\); choose another --out"),
+        (("status", "x" * 300), r"cannot be used \(File name too long\); name a place that exists"),
+        (("show", "x" * 300), r"cannot be used \(File name too long\); name a place that exists"),
         (("sweep", "raises.py"), "no luck"),
     ],
 )
@@ -241,7 +247,7 @@ def test_the_plan_of_many_runs_does_not_compare_each_with_each(tmp_path, monkeyp
     from dualac.experiments import cost
     from dualac.training.run import Run
 
-    monkeypatch.setattr(cost, "calibrated", lambda runs: [0.01 for _ in runs])
+    monkeypatch.setattr(cost, "calibrated", lambda runs, **how: [0.01 for _ in runs])
     compared = []
     monkeypatch.setattr(Run, "__eq__", lambda one, other: compared.append(one) or one is other)
     assert cli.run(["sweep", "smoke", "--seeds", "300", "--plan", "--out", str(tmp_path / "out")]) == 0
@@ -262,3 +268,9 @@ def test_the_plan_tells_what_is_left_and_what_it_takes(tmp_path, capsys, monkeyp
     assert 198 < hours < 202
     assert json.loads((tmp_path / "cache" / "calibration.json").read_text())
     assert not (tmp_path / "out").exists()
+    monkeypatch.setattr(cost, "_measured", lambda questions: [0.02 for _ in questions])
+    words = ("sweep", "smoke", "--algorithms", "dac", "--steps", "1M", "--plan", "--out", tmp_path / "out")
+    first, again, anew = (float(told(capsys, *words, *more).split("about ")[1].split(" core-hours")[0]) for more in ((), (), ("--recalibrate",)))
+    monkeypatch.setattr(cost, "_measured", lambda questions: [0.04 for _ in questions])
+    later = [float(told(capsys, *words, *more).split("about ")[1].split(" core-hours")[0]) for more in ((), ("--recalibrate",))]
+    assert first == again == anew == later[0] < later[1]

@@ -19,13 +19,15 @@ from rich.console import Console
 from tests.experiments.toy_units import BROKEN, FULL, POISON, SHAKY, SPACE, here, toy_experiment, toy_sweep
 from tests.training.runs import ROOT, environment
 
+from dualac import cli
 from dualac.analysis.status import survey as told_survey
-from dualac.errors import DataError, LockedError, TryAgainError
+from dualac.cli import experiments as cli_experiments
+from dualac.errors import DataError, LockedError, RunFailedError, TryAgainError
 from dualac.experiments.plan import Scale, expand, find_experiment, scaled
 from dualac.experiments.survey import Unit, claim, look, survey
 from dualac.experiments.sweep import Orders, order, sweep
 from dualac.experiments.watch import Watch
-from dualac.training.launch import launch
+from dualac.training.launch import Effort, Failure, Flags, Work, _Launcher, launch
 from dualac.training.lock import Attempt, owned
 from dualac.training.run import commit, load, prepare
 
@@ -260,6 +262,26 @@ def test_a_directory_that_holds_another_run_is_refused_with_the_difference(tmp_p
     other = run.__class__(**{**run.__dict__, "warmup": 77})
     with pytest.raises(DataError, match="warmup"):
         look(other, tmp_path)
+
+
+def test_what_was_not_started_is_told_in_a_short_line():
+    launcher = _Launcher(lambda message: None, Flags(), Effort())
+    launcher._asked.append(130)
+    (failure,) = launcher.run([Work([Path(f"run{i}")]) for i in range(400)])
+    assert str(failure.error) == "not started: run0 run1 run2 and 397 more; the same command starts them"
+    assert failure.error.code == 130
+
+
+def test_what_is_set_aside_and_how_it_is_begun_anew_is_told_at_the_end(tmp_path, capsys, monkeypatch):
+    def broken(works, *rest):
+        for work in works:
+            work.prepare()
+        return [Failure(work, RunFailedError("the toy is broken")) for work in works]
+
+    monkeypatch.setattr(cli_experiments, "_read", lambda words: (toy_experiment((BROKEN,)), cli_experiments._parser().parse(words)))
+    monkeypatch.setattr("dualac.training.launch.launch", broken)
+    assert cli.run(["sweep", "--out", str(tmp_path)]) == 3
+    assert "2 set aside (--retry-failed begins anew with them)" in capsys.readouterr().out
 
 
 def test_the_longest_runs_come_first(tmp_path):

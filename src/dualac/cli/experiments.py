@@ -1,6 +1,7 @@
 """Many runs: `dualac sweep`, `dualac status`, `dualac collect`; and the record of one: `dualac show`."""
 
 import argparse
+import functools
 import json
 import sys
 from collections import Counter
@@ -11,7 +12,7 @@ from typing import Any
 from dualac import spelling
 from dualac.cli.training import add_run_options
 from dualac.cli.words import Parser, console, given, parse_option
-from dualac.errors import DataError, TryAgainError, UsageError, is_disk_trouble, one_line
+from dualac.errors import DataError, UsageError, one_line, refusal
 
 SET_ASIDE = 3  # the exit code of a sweep that went to its end with runs that fail every time
 MOST_REASONS = 10
@@ -23,11 +24,18 @@ def sweep(words: list[str]) -> int:
 
     experiment, asked = _read(words)
     out = asked.out or Path("runs") / experiment.name
+    if asked.recalibrate and not asked.plan:
+        raise UsageError("--recalibrate is about what a plan would take: add --plan")
     if asked.address is not None and asked.executor != "ray":
         raise UsageError("--address is that of a Ray cluster: add --executor ray")
     if asked.workers is not None and (asked.workers < 1 or asked.executor == "ray"):
         raise UsageError("--workers is how many processes run at a time on this machine, at least 1; a Ray cluster decides for itself")
-    return _show_plan(experiment, expand(experiment), out, asked) if asked.plan else _carry_out(experiment, out, asked)
+    try:
+        return _show_plan(experiment, expand(experiment), out, asked) if asked.plan else _carry_out(experiment, out, asked)
+    except OSError as error:
+        if error.filename is None:  # standard output
+            raise
+        raise refusal(out, error) from None
 
 
 def _read(words: list[str]) -> tuple[Any, argparse.Namespace]:
@@ -80,6 +88,7 @@ def _parser() -> Parser:
     parser = Parser(prog="dualac sweep", allow_abbrev=False)
     parser.add_argument("name", nargs="?", help="an experiment of `dualac list experiments`, or a file with one: mine.py")
     parser.add_argument("--plan", action="store_true", help="only tell what would be done, and what it would take")
+    parser.add_argument("--recalibrate", action="store_true", help="with --plan: time the updates anew, where the machine was busy the last time")
     parser.add_argument("--scale", metavar="small", help="the version of the experiment for one small machine")
     parser.add_argument("--algorithms", metavar="A,B", help="only these agents; without an experiment: these")
     parser.add_argument("--tasks", metavar="T,U", help="these tasks or sets of tasks instead")
@@ -141,7 +150,7 @@ def _show_plan(experiment: Any, runs: list[Any], out: Path, asked: argparse.Name
     if experiment.figures:
         console.print(f"figures    {', '.join(experiment.figures)}", soft_wrap=True)
     if left:
-        needs = estimate(left, calibrated)
+        needs = estimate(left, functools.partial(calibrated, anew=asked.recalibrate))
         cores = min(len(usable_cores()), asked.workers or len(usable_cores()))
         console.print(f"time       about {needs.core_hours:.1f} core-hours, {needs.core_hours / cores:.1f} hours on {cores} cores of this machine")
         console.print(f"memory     {needs.memory / 1e9:.2f} GB for the largest run")
@@ -179,11 +188,15 @@ def _carry_out(experiment: Any, out: Path, asked: argparse.Namespace) -> int:
     failed = [unit for unit in outcome.units if unit.state == "failed"]
     for unit in failed[:MOST_REASONS]:
         print(f"dualac: set aside: {unit.path}: {one_line(unit.reason)}", file=sys.stderr)
-    others = [failure.error for failure in outcome.failures if not failure.final]
+    marked = {unit.path for unit in failed}
+    others = [failure.error for failure in outcome.failures if not marked & set(failure.work.paths)]  # among them what could not be marked
     for error in others[:MOST_REASONS]:
         print(f"dualac: {one_line(str(error))[:1000]}", file=sys.stderr)
     console.print(
-        f"{have['done']} of {len(outcome.units)} done" + (f", {len(failed)} set aside" if failed else "") + _next(have, out), soft_wrap=True
+        f"{have['done']} of {len(outcome.units)} done"
+        + (f", {len(failed)} set aside (--retry-failed begins anew with them)" if failed else "")
+        + _next(have, out),
+        soft_wrap=True,
     )
     return max([error.code for error in others] + [SET_ASIDE if failed else 0])
 
@@ -244,12 +257,11 @@ def collect(words: list[str]) -> int:
         print(f"dualac: warning: {one_line(str(one))}", file=sys.stderr)
     runs = merged(found.runs)
     if not runs:
-        raise DataError(f"no run at or below {asked.paths[0]}")
+        raise DataError(f"no run at or below {asked.paths[0]}; dualac status {asked.paths[0]} tells what was planned there")
     try:
         paths = write(frame(runs), asked.out or asked.paths[0])
     except OSError as error:
-        kind = TryAgainError if is_disk_trouble(error) else UsageError
-        raise kind(f"the table cannot be written ({error.strerror}); choose another --out") from None
+        raise refusal(error.filename or "the table", error) from None
     states, gone = Counter(run.status.state for run in runs), missing(found)
     told = ", ".join(f"{number} {state}" for state, number in (*states.items(), *([("missing", len(gone))] if gone else [])))
     name = _names(one.experiment for one in (*runs, *gone))
@@ -274,7 +286,7 @@ def show(words: list[str]) -> int:
     parser.add_argument("path", type=Path, metavar="RUN")
     asked = parser.parse(words)
     if not (asked.path / "run.json").exists():
-        raise DataError(f"{asked.path} is not a run: it has no run.json")
+        raise DataError(f"{asked.path} is not a run: it has no run.json; give the directory of one seed, such as runs/NAME/dac/TASK/rr2/seed0")
     for line in told(read_run(asked.path)):
         console.print(line, soft_wrap=True)
     return 0
@@ -282,5 +294,5 @@ def show(words: list[str]) -> int:
 
 def _directory(path: Path) -> Path:
     if not path.is_dir():
-        raise DataError(f"{path} is not a directory")
+        raise DataError(f"{path} is not a directory; give one with runs in it, such as runs/NAME of dualac sweep NAME")
     return path
