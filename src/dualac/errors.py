@@ -84,6 +84,14 @@ def is_disk_trouble(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 
 
+def refusal(place: object, error: OSError, instead: str = "choose another --out") -> DualacError:
+    """What to say where the system does not let a place be used: 75 where it is the disk's fault, else 64."""
+    told = f"{place} cannot be used ({error.strerror})"
+    if is_disk_trouble(error):
+        return TryAgainError(f"{told}; free space and start it again: it goes on")
+    return UsageError(f"{told}; {instead}")
+
+
 def nearest(word: str, known: Iterable[str], count: int = 3) -> str:
     """The end of an error sentence about an unknown name: what the user may have meant. A dictionary's values are meant where its keys are near."""
     close = difflib.get_close_matches(word, known, n=count, cutoff=0.5)

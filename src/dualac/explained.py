@@ -94,7 +94,7 @@ class Trained(NamedTuple):
 
 def read(path: Path, step: int | None = None) -> Trained:
     loaded = load_agent(path, step)
-    return Trained(loaded, Checkpoints(path, loaded.run.identity()).transitions(loaded.step))
+    return Trained(loaded, Checkpoints(path, *loaded.run.identities()).transitions(loaded.step))
 
 
 def coverage(trained: Trained, samples: int) -> Covered:

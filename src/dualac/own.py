@@ -32,7 +32,7 @@ def _load(path: str) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise UsageError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
+        raise UsageError(f"{path} cannot be loaded: {type(error).__name__}: {error}; python {path} shows where") from error
     finally:
         sys.path.remove(str(Path(path).parent))
     return module

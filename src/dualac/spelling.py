@@ -13,7 +13,7 @@ import numbers
 import textwrap
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -51,6 +51,8 @@ def fitted(hint: Any, value: Any, name: str) -> Any:
         if inner is tuple and isinstance(value, list | tuple):
             return tuple(fitted(typing.get_args(kind)[0], item, name) for item in value)
         if isinstance(kind, type) and kind not in (int, float) and isinstance(value, kind):
+            return value
+        if inner is Mapping and isinstance(value, Mapping):
             return value
         if kind in (int, float) and isinstance(value, numbers.Real) and not isinstance(value, bool):
             with contextlib.suppress(OverflowError):

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from dualac.agents.algorithms import ALGORITHMS
@@ -26,9 +27,9 @@ def test_a_plan_is_every_agent_on_every_task_with_every_seed_at_every_replay_rat
 
 def test_the_runs_of_a_plan_are_those_that_one_would_write_by_hand():
     contender = Contender("soft", "dac", {"explorer.target_kl": 0.5}, {"warmup": 100, "protocol.eval_episodes": 3})
-    run = expand(grid(contender, seeds=(4, 9), steps=3_000, resets={2: (1_000, 5_000)}))[1]
+    run = expand(grid(contender, seeds=(4, 9), steps=3_000, resets={2: (1_000, 5_000)}))[1]  # the second behind its end
     row = dataclasses.replace(ALGORITHMS["dac"], explorer=dataclasses.replace(ALGORITHMS["dac"].explorer, target_kl=0.5))
-    byhand = Run("soft", row, TASK, seed=9, steps=3_000, warmup=100, resets=(1_000,))
+    byhand = Run("soft", row, TASK, seed=9, steps=3_000, warmup=100, resets=(1_000, 5_000))
     assert run == dataclasses.replace(byhand, protocol=dataclasses.replace(byhand.protocol, eval_episodes=3))
     assert run.identity() == dataclasses.replace(run).identity()
 
@@ -47,6 +48,14 @@ def test_sets_of_tasks_are_taken_apart():
         (dict(tasks=("dmc/no-such",)), "no"),
         (dict(run={"stpes": 3}), "stpes"),
         (dict(run={"name": "other"}), "name"),
+        (dict(run={"seed": 7}), "cannot set 'seed'"),
+        (dict(run={"replay_ratio": 4}), "cannot set 'replay_ratio'"),
+        (dict(seeds=(0, 1.5)), r"in the Grid, seeds cannot be 1\.5; .*experiments\.md"),
+        (dict(seeds=np.arange(2)), "seeds cannot be"),
+        (dict(tasks=()), "without tasks"),
+        (dict(tasks=TASK), "tasks cannot be"),
+        (dict(replay_ratios=()), "without replay ratios"),
+        (dict(steps="many"), "steps cannot be 'many'"),
         (dict(run={"protocol.nothing": 3}), "nothing"),
         (dict(steps=100), "ends before learning starts"),
         (dict(replay_ratios=(0,)), "replay-ratio"),
@@ -55,6 +64,25 @@ def test_sets_of_tasks_are_taken_apart():
 def test_a_plan_that_makes_no_sense_is_refused_in_a_sentence(wrong, told):
     with pytest.raises(UsageError, match=told):
         expand(grid(**wrong))
+
+
+def test_an_experiment_is_written_as_people_write(tmp_path):
+    runs = expand(grid(seeds=2.0, steps=5e4, replay_ratios=[np.int64(2)]))  # pyright: ignore[reportArgumentType]
+    assert [(run.seed, run.steps, run.replay_ratio) for run in runs] == [(0, 50_000, 2), (1, 50_000, 2)]
+    assert [run.identity() for run in expand(grid(seeds=tuple(np.arange(2))))] == [run.identity() for run in expand(grid(seeds=2))]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (lambda: Experiment("mine", "?", Grid(("dac",), (TASK,))), "in the Experiment, grids cannot be Grid"),  # pyright: ignore[reportArgumentType]
+        (lambda: Contender("dac", run={"steps": 7}), "cannot set 'steps'"),
+        (lambda: Contender("dac", algorithm=3), "algorithm cannot be 3"),  # pyright: ignore[reportArgumentType]
+    ],
+)
+def test_a_part_of_a_plan_that_makes_no_sense_is_refused_where_it_is_written(wrong, told):
+    with pytest.raises(UsageError, match=told):
+        wrong()
 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", "", "x" * 300, "line\nbreak", "-dash", "nul\0"])
@@ -92,7 +120,6 @@ def test_the_paper_s_experiments_have_the_paper_s_size():
     assert sizes == {"benchmark": 6 * 30 * 2 * 10, "ablation": 8 * 15 * 2 * 10, "sensitivity": 11 * 15 * 2 * 10, "distributional": 4 * 10 * 2 * 10}
     high = [run for run in expand(find_experiment("benchmark")) if run.replay_ratio == 16]
     assert {run.resets for run in high} == {(160_000, 320_000, 480_000, 640_000, 800_000)}
-    assert {run.resets for run in expand(find_experiment("ablation")) if run.replay_ratio == 16} == {(160_000, 320_000, 480_000)}
 
 
 def test_what_is_asked_for_narrows_or_extends():
@@ -102,6 +129,8 @@ def test_what_is_asked_for_narrows_or_extends():
     assert [(run.name, run.task, run.seed, run.steps, run.replay_ratio) for run in expand(narrowed)] == [
         ("dac", "dmc/cheetah-run", seed, 2_000_000, 4) for seed in (0, 12)
     ]
+    with pytest.raises(UsageError, match="steps must be between 1 and"):
+        expand(scaled(find_experiment("benchmark"), Scale(steps=0)))
     with pytest.raises(UsageError, match="no agent 'dacc'; did you mean dac"):
         scaled(find_experiment("benchmark"), Scale(contenders=("dacc",)))
 
@@ -112,7 +141,13 @@ def test_an_experiment_of_one_s_own_stands_in_a_file(tmp_path):
         f"from dualac.experiments.plan import Experiment, Grid\nMINE = Experiment('mine', '?', (Grid(('sac',), ('{TASK}',), seeds=1),))\n"
     )
     assert find_experiment(str(file)).name == find_experiment(f"{file}:MINE").name == "mine"
-    for text, told in (("x = 1", "has no Experiment"), ("raise OSError('no luck')", "no luck"), ("def", "cannot be loaded")):
+    drawn = file.read_text().replace("seeds=1),)", "seeds=1),), ('nope',)")
+    for text, told in (
+        ("x = 1", r"has no experiments; .*experiments\.md"),
+        ("raise OSError('no luck')", r"no luck; python .* shows where"),
+        ("def", "cannot be loaded"),
+        (drawn, "no figure is called 'nope'; there are"),
+    ):
         other = tmp_path / f"f{len(text)}.py"
         other.write_text(text)
         with pytest.raises(DualacError, match=told):

@@ -1,7 +1,9 @@
 """What is on disk, seen again: the grid of a sweep, one frame of many runs, the record of one."""
 
 import json
+import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from tests.experiments.toy_units import BROKEN, toy_sweep
 from tests.training.runs import a_run, trained
 
 from dualac import cli
+from dualac.analysis import groups
 from dualac.analysis.collect import frame, merged
 from dualac.analysis.frame import read
 from dualac.analysis.status import survey
@@ -84,6 +87,29 @@ def test_the_frame_has_a_row_an_episode_with_where_it_came_from(real, tmp_path, 
     assert len((tmp_path / "evaluations.csv").read_text().splitlines()) == len(rows) + 1
 
 
+def test_what_is_planned_and_not_there_is_told_wherever_one_looks_from(toys, tmp_path, capsys):
+    copy = tmp_path / "deeply" / "below" / "copy"
+    shutil.copytree(toys, copy)
+    shutil.rmtree(copy / "sac" / "gym-Pendulum-v1" / "rr2" / "seed1")
+    counts = {place: json.loads(told(capsys, "status", place, "--json"))["counts"] for place in (tmp_path, copy, copy / "sac", copy / "dac")}
+    assert counts[tmp_path] == counts[copy] == {"done": 3, "failed": 2, "missing": 1}
+    assert counts[copy / "sac"] == {"done": 1, "failed": 1, "missing": 1} and counts[copy / "dac"] == {"done": 2, "failed": 1}
+    shown = told(capsys, "collect", copy)
+    assert "toy: 5 runs (3 done, 2 failed, 1 missing)" in shown
+    assert "missing    sac on gym/Pendulum-v1, replay ratio 2, seed 1" in shown
+    assert "missing" not in told(capsys, "collect", copy, toys)  # where it stands
+    assert "toy: 3 done, 2 failed, 1 missing; 6 runs" in told(capsys, "status", tmp_path)
+    assert frame(read([copy]).runs)["experiment"][0] == "toy"
+
+
+def test_a_run_that_was_once_shorter_is_the_same_run(tmp_path):
+    """It has an evaluation at its former end, which one that went on at once has not."""
+    shorter, longer = (trained(a_run(seed=3, steps=steps), tmp_path / str(steps)) for steps in (25, 40))
+    (one,) = merged(read([tmp_path]).runs)
+    assert one.path == longer and shorter.exists()
+    assert [group.runs[0].path for group in groups.group(read([tmp_path]).runs).groups] == [longer]
+
+
 def test_merging_is_commutative_and_idempotent_and_the_longer_run_counts(real, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(real, copy)
@@ -114,7 +140,31 @@ def test_the_record_of_a_run_tells_what_it_is_and_where_it_was_made(real, capsys
         assert part in shown
 
 
-@pytest.mark.parametrize("words", [("status", "nowhere"), ("collect", "nowhere"), ("show", "."), ("collect", "empty")])
+def test_the_record_of_a_run_that_was_taken_up_elsewhere_tells_where(tmp_path, capsys, monkeypatch):
+    from dualac.training import machine
+
+    path = trained(a_run("sac", steps=24), tmp_path)
+    monkeypatch.setenv("DUALAC_COMMAND", "dualac train sac --steps 40")
+    monkeypatch.setattr(machine.platform, "node", lambda: "elsewhere")
+    trained(a_run("sac"), tmp_path)
+    assert "resumed at step 24: host elsewhere, command dualac train sac --steps 40" in told(capsys, "show", path)
+    hosts = set(frame(merged(read([tmp_path]).runs))["host"])
+    assert len(hosts) == 1 and hosts.pop().endswith("; elsewhere")
+
+
+def test_a_run_that_was_stopped_before_its_first_row_tells_where(tmp_path, monkeypatch):
+    """Its checkpoint is further than its rows."""
+    from dualac.training import loop
+
+    monkeypatch.setattr(loop.Session, "log", lambda self: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr(loop.Session, "evaluate", lambda self: None)
+    with pytest.raises(loop.Interrupted):
+        trained(a_run("sac"), tmp_path)
+    (run,) = read([tmp_path]).runs
+    assert run.status == ("interrupted", 7, "stopped by a signal")
+
+
+@pytest.mark.parametrize("words", [("status", "nowhere"), ("collect", "nowhere"), ("show", "."), ("collect", "empty"), ("status", "empty")])
 def test_a_directory_without_runs_is_one_line(words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
@@ -137,7 +187,21 @@ def test_a_directory_without_runs_is_one_line(words, tmp_path, monkeypatch):
         (("sweep", "smoke", "--workers", "0"), "at least 1"),
         (("sweep", "smoke", "--executor", "slurm"), "slurm"),
         (("sweep", "smoke", "--steps", "2.5"), "whole number"),
+        (("sweep", "smoke", "--steps", "0"), "steps must be between 1 and"),
+        (("sweep", "--algorithms", "dac", "--tasks", "gym/Pendulum-v1", "--steps", "0"), "steps must be between 1 and"),
         (("sweep", "mine.py"), "no file"),
+        (("sweep", "--algorithms", "dac", "--tasks", "gym/Pendulum-v1", "--scale", "small"), "--scale is that of an experiment"),
+        (("sweep", "smoke", "--explorer.target-kl", "0.1"), "sac has no --explorer.target-kl; for those that have: --algorithms dac"),
+        (("sweep", "smoke", "--target-kl", "0.1"), "did you mean --explorer.target-kl"),
+        (("sweep", "smoke", "--gamma", "x"), "--gamma x: 'x' is not a number"),
+        (("sweep", "smoke", "--protocol.metaworld-cap", "50"), "no effect on a task of dmc"),
+        (("sweep", "smoke", "--protocol", "nobodys"), "nobodys"),
+        (("sweep", "smoke", "--recalibrate"), "add --plan"),
+        (("sweep", "smoke", "--scale", "small"), "leave out --scale"),
+        (("sweep", "smoke", "--out", "x" * 300), r"cannot be used \(File name too long\); choose another --out"),
+        (("sweep", "smoke", "--plan", "--out", "x" * 300), r"cannot be used \(File name too long\); choose another --out"),
+        (("status", "x" * 300), r"cannot be used \(File name too long\); name a place that exists"),
+        (("show", "x" * 300), r"cannot be used \(File name too long\); name a place that exists"),
         (("sweep", "raises.py"), "no luck"),
     ],
 )
@@ -155,6 +219,41 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path):
         cli.run(["sweep", "smoke", "--out", str(tmp_path / "file" / "below"), "--quiet"])
 
 
+def test_what_train_takes_a_sweep_takes_for_every_agent(tmp_path):
+    """An agent that is changed is another, under another name; a run that is changed is not that of the directory."""
+    from dualac.cli.experiments import _read
+    from dualac.experiments.plan import expand
+
+    def runs(*words):
+        return expand(_read(["--tasks", "gym/Pendulum-v1", *words])[0])
+
+    words = ("--algorithms", "dac,dac-ln", "--explorer.target-kl", "0.1", "--warmup", "500", "--eval-episodes", "3", "--resets", "20k")
+    one, other = runs(*words)
+    assert (one.name, other.name) == ("dac+target_kl0.1", "dac-ln+target_kl0.1")
+    assert one.algorithm.explorer.target_kl == other.algorithm.explorer.target_kl == 0.1
+    assert (one.warmup, one.protocol.eval_episodes, one.resets) == (500, 3, (20_000,))
+    assert [run.name for run in runs("--algorithms", "dac,sac", "--gamma", "0.9", "--batch-size", "8")] == ["dac+gamma0.9", "sac+gamma0.9"]
+    assert [run.name for run in runs("--algorithms", "dac", "--gamma", "0.99")] == ["dac"]  # which is what it has
+    twice = runs("--algorithms", "dac", "--explorer.optimism.lr", "1e-4", "--explorer.kl-weight.lr", "1e-4")
+    assert [run.name for run in twice] == ["dac+explorer.optimism.lr0.0001+explorer.kl_weight.lr0.0001"]
+
+
+def test_the_plan_of_another_experiment_s_directory_is_refused(toys):
+    with pytest.raises(DataError, match="holds the experiment 'toy', not 'smoke'; choose another --out"):
+        cli.run(["sweep", "smoke", "--plan", "--out", str(toys)])
+
+
+def test_the_plan_of_many_runs_does_not_compare_each_with_each(tmp_path, monkeypatch):
+    from dualac.experiments import cost
+    from dualac.training.run import Run
+
+    monkeypatch.setattr(cost, "calibrated", lambda runs, **how: [0.01 for _ in runs])
+    compared = []
+    monkeypatch.setattr(Run, "__eq__", lambda one, other: compared.append(one) or one is other)
+    assert cli.run(["sweep", "smoke", "--seeds", "300", "--plan", "--out", str(tmp_path / "out")]) == 0
+    assert len(compared) < 3_000
+
+
 def test_the_plan_tells_what_is_left_and_what_it_takes(tmp_path, capsys, monkeypatch):
     from dualac.experiments import cost
 
@@ -169,3 +268,9 @@ def test_the_plan_tells_what_is_left_and_what_it_takes(tmp_path, capsys, monkeyp
     assert 198 < hours < 202
     assert json.loads((tmp_path / "cache" / "calibration.json").read_text())
     assert not (tmp_path / "out").exists()
+    monkeypatch.setattr(cost, "_measured", lambda questions: [0.02 for _ in questions])
+    words = ("sweep", "smoke", "--algorithms", "dac", "--steps", "1M", "--plan", "--out", tmp_path / "out")
+    first, again, anew = (float(told(capsys, *words, *more).split("about ")[1].split(" core-hours")[0]) for more in ((), (), ("--recalibrate",)))
+    monkeypatch.setattr(cost, "_measured", lambda questions: [0.04 for _ in questions])
+    later = [float(told(capsys, *words, *more).split("about ")[1].split(" core-hours")[0]) for more in ((), ("--recalibrate",))]
+    assert first == again == anew == later[0] < later[1]

@@ -1,6 +1,8 @@
 """A plan carried out: no work twice, nothing lost, what fails set aside while the rest goes on."""
 
+import dataclasses
 import errno
+import fcntl
 import io
 import json
 import os
@@ -8,21 +10,26 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from rich.console import Console
-from tests.experiments.toy_units import BROKEN, FULL, POISON, SHAKY, SPACE, toy_experiment, toy_sweep
+from tests.experiments.toy_units import BROKEN, FULL, POISON, SHAKY, SPACE, here, toy_experiment, toy_sweep
 from tests.training.runs import ROOT, environment
 
-from dualac.errors import DataError, LockedError, TryAgainError
-from dualac.experiments.plan import expand
-from dualac.experiments.survey import look, survey
+from dualac import cli
+from dualac.analysis.status import survey as told_survey
+from dualac.cli import experiments as cli_experiments
+from dualac.errors import DataError, LockedError, RunFailedError, TryAgainError
+from dualac.experiments.plan import Scale, expand, find_experiment, scaled
+from dualac.experiments.survey import Unit, claim, look, survey
 from dualac.experiments.sweep import Orders, order, sweep
 from dualac.experiments.watch import Watch
-from dualac.training.launch import launch
-from dualac.training.lock import Attempt
-from dualac.training.run import commit, prepare
+from dualac.training.launch import Effort, Failure, Flags, Work, _Launcher, launch
+from dualac.training.lock import Attempt, owned
+from dualac.training.run import commit, load, prepare
 
 
 def states(outcome) -> dict[int, set[str]]:
@@ -71,6 +78,34 @@ def test_a_failure_is_told_of_when_it_happens(swept):
     assert "4 failed" in told
 
 
+def seen(units: list[Unit], height: int, running=()) -> list[str]:
+    """The live view of a sweep, as lines."""
+    shown = Console(width=120, height=height, record=True, file=io.StringIO())
+    watch = Watch(shown, units)
+    watch._running = {str(unit.path): {"step": 7, "steps": 9, "fps": 3.0} for unit in running}
+    shown.print(watch._view())
+    return shown.export_text().splitlines()
+
+
+def test_the_live_view_shows_the_grid(swept):
+    units = swept[1].units
+    shown = seen(units, 40, [unit for unit in units if unit.run.seed == POISON and unit.run.name == "sac"])
+    assert [line.split() for line in shown if line.split()[-1:] == ["waiting"]] == [
+        ["algorithm", "rr", "task", "done", "running", "failed", "waiting"]
+    ]
+    assert ["dac", "2", "gym/Pendulum-v1", "4", "2"] in [line.split() for line in shown]
+
+
+def test_the_live_view_of_a_large_sweep_fits_the_terminal():
+    experiment = find_experiment("benchmark")
+    units = [Unit(run, run.directory(Path("out")), "missing") for run in expand(scaled(experiment, Scale(seeds=1)))]
+    shown = seen(units, 24, units[:5])
+    assert len(shown) <= 24
+    assert ["dac", "16", "30", "tasks", "30"] in [line.split() for line in shown]
+    assert len(seen(units, 12, units[:5])) <= 12
+    assert any("more" in line for line in seen(units, 12, units[:5]))
+
+
 def test_a_full_disk_ends_the_sweep_and_the_same_command_goes_on(tmp_path):
     """Not one run after another: the disk is full for all. What was finished stays, and nothing is set aside."""
     outcome = toy_sweep(tmp_path, (FULL, *range(40)), workers=1)
@@ -104,6 +139,56 @@ def test_a_driver_without_space_stops_its_workers_before_it_ends(tmp_path):
     assert len(list(tmp_path.rglob("stopped"))) == 1
 
 
+def test_a_full_disk_where_a_run_s_directory_is_made_is_the_disk_s_fault(tmp_path, monkeypatch):
+    """Found by the driver, before any worker has the run: 75, and not a word of a checkpoint that is not there."""
+
+    def full(self, *words, **how):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self))
+
+    heard: list[dict] = []
+    claim(tmp_path, "toy", expand(toy_experiment(1)))
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(TryAgainError, match=r"seed0 cannot be used \(No space left on device\); free space"):
+        toy_sweep(tmp_path, 1, heard.append)
+    assert not [message for message in heard if message["kind"] == "failed"]
+
+
+def test_a_run_that_another_process_owns_does_not_bring_down_the_sweep(tmp_path):
+    toy_sweep(tmp_path, 2, executor=here)
+    path = tmp_path / "sac" / "gym-Pendulum-v1" / "rr2" / "seed0"
+    with owned(path):
+        outcome = toy_sweep(tmp_path, 2, grid={"steps": 30_000})  # its run.json is to be written anew
+    assert [failure.error.code for failure in outcome.failures] == [LockedError.code]
+    assert Counter(unit.state for unit in outcome.units) == {"done": 3, "begun": 1}
+
+
+def test_more_steps_continue_runs_whose_resets_lay_behind_their_end(tmp_path):
+    resets = {"resets": {2: (25_000, 40_000)}}
+    toy_sweep(tmp_path, 1, executor=here, grid=resets)
+    assert {unit.state for unit in survey(expand(toy_experiment(1, **resets)), tmp_path)} == {"done"}
+    assert {unit.state for unit in survey(expand(toy_experiment(1, **resets, steps=30_000)), tmp_path)} == {"begun"}
+    assert states(toy_sweep(tmp_path, 1, executor=here, grid={**resets, "steps": 30_000})) == {0: {"done"}}
+    with pytest.raises(DataError, match="resets"):
+        toy_sweep(tmp_path, 1, grid={"resets": {2: (26_000,)}, "steps": 40_000})
+
+
+def test_a_run_that_was_planned_without_the_resets_behind_its_end_is_what_it_was(tmp_path):
+    """As older versions planned them."""
+    run, *_ = expand(toy_experiment(1, resets={2: (15_000, 25_000)}))
+    older = dataclasses.replace(run, resets=(15_000,))
+    path = prepare(older, tmp_path)
+    (path / "eval.jsonl").touch()
+    commit(path, older.steps, older.identity())
+    assert look(run, tmp_path).state == "done"
+    assert load(prepare(run, tmp_path)) == older
+    further = dataclasses.replace(run, steps=30_000)
+    assert look(further, tmp_path).state != "done"
+    assert load(prepare(further, tmp_path)) == further
+    assert older.identity() in further.identities()
+    with pytest.raises(DataError, match="resets"):
+        prepare(dataclasses.replace(further, resets=(), steps=40_000), tmp_path)
+
+
 def test_started_again_nothing_is_done_twice_and_what_was_set_aside_waits_to_be_asked_for(swept):
     out = swept[0]
     before = executions(out)
@@ -121,6 +206,29 @@ def test_more_seeds_extend_a_sweep_and_the_plan_remembers_all(swept):
     assert [cell["seeds"] for cell in plan["runs"]] == [[0, 1, 2, 7, POISON, BROKEN, SHAKY]] * 2
 
 
+def test_a_directory_remembers_how_far_each_seed_is_to_go(tmp_path):
+    toy_sweep(tmp_path, 2, executor=here)
+    toy_sweep(tmp_path, (1, 2), executor=here, grid={"steps": 30_000})
+    marks, _ = told_survey(tmp_path)
+    assert {(mark.seed, mark.steps, mark.state) for mark in marks} == {(0, 20_000, "done"), (1, 30_000, "done"), (2, 30_000, "done")}
+    plan = json.loads((tmp_path / "plan.json").read_text())["runs"]
+    assert [(cell["steps"], cell["seeds"]) for cell in plan if cell["name"] == "sac"] == [(20_000, [0]), (30_000, [1, 2])]
+
+
+def test_sweeps_that_start_together_lose_nothing_of_the_plan(tmp_path):
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda seed: claim(tmp_path, "toy", expand(toy_experiment((seed,)))), range(40)))
+    assert [cell["seeds"] for cell in json.loads((tmp_path / "plan.json").read_text())["runs"]] == [list(range(40))] * 2
+
+
+def test_where_nothing_is_new_the_plan_is_not_written(tmp_path, monkeypatch):
+    claim(tmp_path, "toy", expand(toy_experiment(3)))
+    before = (tmp_path / "plan.json").stat()
+    monkeypatch.setattr(fcntl, "flock", None)  # a finished sweep in a directory that may only be read
+    claim(tmp_path, "toy", expand(toy_experiment(2)))
+    assert (tmp_path / "plan.json").stat() == before
+
+
 @pytest.mark.kill
 def test_what_was_set_aside_is_begun_anew_when_asked_for(tmp_path):
     toy_sweep(tmp_path, (BROKEN,))
@@ -134,6 +242,20 @@ def test_the_directory_of_another_experiment_is_refused(tmp_path):
         toy_sweep(tmp_path, 1)
 
 
+@pytest.mark.parametrize("damage", ["[]", "{", '{"experiment": "toy"}', '{"experiment": "toy", "runs": [3]}'])
+def test_a_plan_that_is_damaged_is_one_line(damage, tmp_path):
+    (tmp_path / "plan.json").write_text(damage)
+    with pytest.raises(DataError, match=r"plan\.json"):
+        toy_sweep(tmp_path, 1)
+
+
+def test_a_run_that_is_marked_as_failed_and_as_done_is_failed_to_everyone(tmp_path):
+    toy_sweep(tmp_path, 1, executor=here)
+    for path in tmp_path.rglob("seed0"):
+        (path / "FAILED").write_text(json.dumps({"step": 20_000, "reason": "finished twice", "error": "DataError"}))
+    assert {unit.state for unit in survey(expand(toy_experiment(1)), tmp_path)} == {mark.state for mark in told_survey(tmp_path)[0]} == {"failed"}
+
+
 def test_a_directory_that_holds_another_run_is_refused_with_the_difference(tmp_path):
     run, *_ = expand(toy_experiment(1))
     prepare(run, tmp_path)
@@ -142,18 +264,45 @@ def test_a_directory_that_holds_another_run_is_refused_with_the_difference(tmp_p
         look(other, tmp_path)
 
 
+def test_what_was_not_started_is_told_in_a_short_line():
+    launcher = _Launcher(lambda message: None, Flags(), Effort())
+    launcher._asked.append(130)
+    (failure,) = launcher.run([Work([Path(f"run{i}")]) for i in range(400)])
+    assert str(failure.error) == "not started: run0 run1 run2 and 397 more; the same command starts them"
+    assert failure.error.code == 130
+
+
+def test_what_is_set_aside_and_how_it_is_begun_anew_is_told_at_the_end(tmp_path, capsys, monkeypatch):
+    def broken(works, *rest):
+        for work in works:
+            work.prepare()
+        return [Failure(work, RunFailedError("the toy is broken")) for work in works]
+
+    monkeypatch.setattr(cli_experiments, "_read", lambda words: (toy_experiment((BROKEN,)), cli_experiments._parser().parse(words)))
+    monkeypatch.setattr("dualac.training.launch.launch", broken)
+    assert cli.run(["sweep", "--out", str(tmp_path)]) == 3
+    assert "2 set aside (--retry-failed begins anew with them)" in capsys.readouterr().out
+
+
 def test_the_longest_runs_come_first(tmp_path):
     units = order(survey(expand(toy_experiment(2)), tmp_path))
     assert [unit.run.name for unit in units] == ["dac", "dac", "sac", "sac"]
 
 
 def test_a_second_commit_of_the_same_is_none_and_of_something_else_an_error_that_names_both(tmp_path):
-    (tmp_path / "eval.jsonl").write_text("1\n")
+    def rows(*returns: float) -> None:
+        (tmp_path / "eval.jsonl").write_text("".join(json.dumps({"step": 10 * i, "return": one}) + "\n" for i, one in enumerate(returns)))
+
+    rows(0, 1)
     commit(tmp_path, 10, "me")
     commit(tmp_path, 10, "me")
-    (tmp_path / "eval.jsonl").write_text("2\n")
-    with pytest.raises(DataError, match=r"finished twice with different results: .*DONE tells of other rows than .*eval.jsonl"):
-        commit(tmp_path, 10, "me")
+    for other, step in (((0, 2), 10), ((1, 1, 3), 20)):
+        rows(*other)
+        with pytest.raises(DataError, match=r"finished twice with different results: .*DONE tells of other rows than .*eval.jsonl"):
+            commit(tmp_path, step, "me")
+    rows(0, 1, 3)
+    commit(tmp_path, 20, "me")
+    assert json.loads((tmp_path / "DONE").read_text())["step"] == 20
 
 
 def test_an_attempt_that_was_given_up_may_write_no_more(tmp_path):

@@ -14,7 +14,7 @@ from pathlib import Path
 from dualac.errors import RunFailedError
 from dualac.experiments.plan import Experiment, Grid
 from dualac.experiments.sweep import Orders, Outcome, sweep
-from dualac.training.launch import Effort, launch
+from dualac.training.launch import Effort, Failure, Work, launch
 from dualac.training.lock import Attempt, owned
 from dualac.training.run import commit, load
 
@@ -23,8 +23,8 @@ POISON, BROKEN, SHAKY, FULL = range(90_001, 90_005)  # seeds that always kill th
 SPACE = "space"  # the file in the sweep's directory that says there is some again
 
 
-def toy_experiment(seeds, tasks=("gym/Pendulum-v1",)) -> Experiment:
-    return Experiment("toy", "does the control plane hold?", (Grid(("sac", "dac"), tasks, seeds=seeds, steps=20_000),))
+def toy_experiment(seeds, tasks=("gym/Pendulum-v1",), **changes) -> Experiment:
+    return Experiment("toy", "does the control plane hold?", (Grid(("sac", "dac"), tasks, seeds=seeds, **{"steps": 20_000, **changes}),))
 
 
 def carry_out(paths: list[Path], report, **flags) -> None:
@@ -61,11 +61,20 @@ def linger(paths: list[Path], report, **flags) -> None:
     (paths[0] / "lingers").rename(paths[0] / "stopped")
 
 
-def toy_sweep(out: Path, seeds, report=lambda message: None, executor=launch, **orders) -> Outcome:
+def here(works: list[Work], report, flags, effort) -> list[Failure]:
+    """An executor without processes, for what is not about them."""
+    for work in works:
+        assert work.prepare
+        work.prepare()
+        carry_out(work.paths, report)
+    return []
+
+
+def toy_sweep(out: Path, seeds, report=lambda message: None, executor=launch, grid=None, **orders) -> Outcome:
     def toys(works, report, flags, effort: Effort):
         return executor(works, report, flags, effort._replace(entry=ENTRY, pause=0.05))
 
-    return sweep(toy_experiment(seeds), Orders(out, toys, **orders), report)
+    return sweep(toy_experiment(seeds, **(grid or {})), Orders(out, toys, **orders), report)
 
 
 def main() -> int:

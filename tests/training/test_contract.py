@@ -1,6 +1,7 @@
 """The contract: a run that is killed and resumed, however often and wherever, ends with the bits of one that never was."""
 
 import dataclasses
+import json
 import subprocess
 import sys
 import time
@@ -147,6 +148,28 @@ def test_a_finished_run_that_is_extended_equals_one_that_was_longer_from_the_sta
     if not extra:
         assert_same_run(path, golden(run))
     assert (last(path) / "state.safetensors").read_bytes() == (last(golden(run)) / "state.safetensors").read_bytes()
+
+
+def test_a_run_that_ends_a_second_time_is_compared_with_the_first(tmp_path):
+    """At the same step, and at a later one: what it said when it was done must still be what its rows say."""
+    path = trained(a_run(steps=24), tmp_path)
+    true = (path / "DONE").read_text()
+    go_on(path)
+    assert (path / "DONE").read_text() == true
+    (path / "DONE").write_text(true.replace('"evaluations": "', '"evaluations": "0'))
+    with pytest.raises(DataError, match="finished twice with different results"):
+        go_on(path)
+    with pytest.raises(DataError, match="finished twice with different results"):
+        trained(a_run(), tmp_path)
+    (path / "DONE").write_text(true)
+    go_on(path)
+    assert json.loads((path / "DONE").read_text())["step"] == 40
+
+
+def test_a_run_that_was_planned_without_the_reset_behind_its_end_comes_to_it(golden, tmp_path):
+    """As older versions planned them."""
+    trained(a_run(steps=20, resets=()), tmp_path)
+    assert_same_run(trained(a_run(), tmp_path), golden(a_run()))
 
 
 def test_a_run_extended_past_its_replay_equals_one_that_was_longer_from_the_start(golden, tmp_path):

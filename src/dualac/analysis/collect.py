@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dualac.analysis.exports import as_csv
-from dualac.analysis.frame import EVALUATION, RunRecord, agree
+from dualac.analysis.frame import EVALUATION, Frame, Planned, RunRecord, agree, furthest
 from dualac.errors import DataError, UsageError
 
 FREE = ("steps", "log_every", "checkpoint_every")  # what two starts of one run may differ in
@@ -35,11 +35,16 @@ def merged(runs: Iterable[RunRecord]) -> list[RunRecord]:
         name = spec_digest(run)
         other = found.setdefault(name, run)
         if other is not run:
-            short, long = sorted((other, run), key=lambda one: len(one.evaluations["step"]))
-            if not agree(long, short):
+            if not agree(other, run):
                 raise DataError(f"{other.path} and {run.path} are the same run with different results: something in it is not deterministic")
-            found[name] = long if len(short.evaluations["step"]) < len(long.evaluations["step"]) else other
+            found[name] = max(other, run, key=furthest)  # the first of equals
     return sorted(found.values(), key=lambda run: (run.name, run.task, run.replay_ratio, run.seed, spec_digest(run)))
+
+
+def missing(found: Frame) -> list[Planned]:
+    """What the plans have and no directory does: a run that is missing in one may stand in another."""
+    there = {(run.experiment, run.name, run.task, run.replay_ratio, run.seed) for run in found.runs}
+    return [one for one in found.missing if (one.experiment, one.name, one.task, one.replay_ratio, one.seed) not in there]
 
 
 def frame(runs: list[RunRecord]) -> Table:
@@ -56,13 +61,21 @@ def frame(runs: list[RunRecord]) -> Table:
 
 
 def _about(run: RunRecord) -> dict[str, Any]:
-    origin = {name: run.machine.get(name) for name in ORIGIN}
+    told = {name: dict.fromkeys(str(one[name]) for one in run.origins if one.get(name) is not None) for name in ORIGIN}
+    origin = {name: "; ".join(values) if values else None for name, values in told.items()}  # several, where it was taken up elsewhere
     versions = " ".join(f"{name}={version}" for name, version in sorted(run.versions.items()))
-    about = {"algorithm": run.name, "task": run.task, "replay_ratio": run.replay_ratio, "seed": run.seed, "state": run.status.state}
+    about = {
+        "experiment": run.experiment or None,
+        "algorithm": run.name,
+        "task": run.task,
+        "replay_ratio": run.replay_ratio,
+        "seed": run.seed,
+        "state": run.status.state,
+    }
     protocol = json.dumps(run.spec["protocol"], sort_keys=True, separators=(",", ":"))
     return {
         **about,
-        **{name: str(value) if value is not None else None for name, value in origin.items()},
+        **origin,
         "versions": versions,
         "protocol": protocol,
     }

@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,6 +24,8 @@ State = Literal["done", "running", "interrupted", "failed"]
 
 EVALUATION = ("step", "episode", "return", "length", "success", "success_last", "value", "discounted_return")
 TRAINING_ROWS = 200  # of a run, evenly chosen: enough for any picture
+PLAN = "plan.json"  # of a sweep: what was ever planned in its directory
+DEEP = 4  # directories that a run is below its sweep's: agent, task, replay ratio, seed
 NEVER_ENTERED = ("checkpoints", "tensorboard")  # a run's own folders, large and without runs
 FRESH = 900  # seconds since its last row in which a run on another host counts as running: longer than a log interval or an evaluation
 LARGEST = 2**63
@@ -62,6 +65,8 @@ class RunRecord:
     """a row a log interval, perhaps thinned: whatever numbers the run logged, by name, and `step`"""
     events: tuple[dict[str, Any], ...] = ()
     damaged: tuple[Damage, ...] = field(default=())
+    experiment: str = ""
+    """whose plan it is in"""
 
     @property
     def name(self) -> str:
@@ -94,6 +99,11 @@ class RunRecord:
         versions = found.get("versions") if isinstance(found, dict) else None
         return {name: value for name, value in versions.items() if isinstance(value, str)} if isinstance(versions, dict) else {}
 
+    @property
+    def origins(self) -> list[dict[str, Any]]:
+        """Where, by what command and from what code it was begun, and each time resumed."""
+        return [one for one in (self.machine, *(event for event in self.events if event.get("event") == "resumed" and "host" in event)) if one]
+
     def count(self, *kinds: str) -> int:
         return sum(event.get("event") in kinds for event in self.events)
 
@@ -108,6 +118,7 @@ class Planned(NamedTuple):
     steps: int
     path: Path
     """where it is, or will be"""
+    experiment: str
 
 
 class Frame(NamedTuple):
@@ -121,56 +132,88 @@ class Frame(NamedTuple):
 def read(places: Sequence[Path], *, training_rows: int | None = TRAINING_ROWS) -> Frame:
     """The runs at or below some directories, in the order of their paths, each once. `training_rows` None reads every row of train.jsonl."""
     runs, damaged = [], []
-    for path in find(places, damaged):
+    paths, plans = find(places, damaged)
+    for path in paths:
         try:
             runs.append(read_run(path, training_rows=training_rows))
         except DataError as error:
             damaged.append(Damage(path, str(error)))
-    plan = {os.path.realpath(one.path): one for one in planned(places, damaged)}
+    plan = {os.path.realpath(one.path): one for one in planned(plans, places, damaged)}
     runs = [_as_planned(run, plan.pop(os.path.realpath(run.path), None)) for run in runs]
     return Frame(runs, [*damaged, *(one for run in runs for one in run.damaged)], list(plan.values()))
 
 
-def planned(places: Sequence[Path], damaged: list[Damage]) -> Iterable[Planned]:
-    """The runs of the plan.json of each directory, or of those right below it."""
-    for plan in sorted({plan for place in places for plan in (place / "plan.json", *place.glob("*/plan.json"))}):
-        if not plan.exists():
-            continue
+def planned(plans: Sequence[Path], places: Sequence[Path], damaged: list[Damage]) -> Iterable[Planned]:
+    """The runs of some plan.json's that are, or will be, at or below these directories."""
+    homes = [os.path.realpath(place) for place in places]
+    for plan in plans:
+        within = any(Path(os.path.realpath(plan.parent)).is_relative_to(home) for home in homes)
         try:
-            for cell in read_object(plan)["runs"]:
+            told = read_object(plan)
+            for cell in told["runs"]:
                 for seed in cell["seeds"]:
                     _require({**cell, "seed": seed}, ("name", "task", "replay_ratio", "seed", "steps"))
                     folder = cell["task"].replace("/", "-").replace(":", "-")
                     path = plan.parent / cell["name"] / folder / f"rr{cell['replay_ratio']}" / f"seed{seed}"
-                    yield Planned(cell["name"], cell["task"], cell["replay_ratio"], seed, cell["steps"], path)
+                    if within or any(Path(os.path.realpath(path)).is_relative_to(home) for home in homes):
+                        yield Planned(cell["name"], cell["task"], cell["replay_ratio"], seed, cell["steps"], path, str(told.get("experiment", "")))
         except (DataError, KeyError, TypeError) as error:
             damaged.append(Damage(plan, f"it cannot be used: {error}"))
 
 
 def _as_planned(run: RunRecord, plan: Planned | None) -> RunRecord:
     """A run that came to its own end, and that the plan takes further, is not done."""
-    if plan is None or run.status.state != "done" or run.status.step >= plan.steps:
+    if plan is None:
+        return run
+    run = replace(run, experiment=plan.experiment)
+    if run.status.state != "done" or run.status.step >= plan.steps:
         return run
     return replace(run, status=run.status._replace(state="interrupted", reason=f"the plan goes on to step {plan.steps}"))
 
 
-def agree(longer: RunRecord, shorter: RunRecord, columns: Sequence[str] = EVALUATION) -> bool:
-    """Whether one run's evaluations begin with the other's."""
-    count = len(shorter.evaluations["step"])
-    return all(np.array_equal(longer.evaluations[name][:count], shorter.evaluations[name], equal_nan=True) for name in columns)
+def agree(one: RunRecord, other: RunRecord, columns: Sequence[str] = EVALUATION) -> bool:
+    """Whether the episodes that both were evaluated in tell the same. A run that once ended earlier has an evaluation there that others have not."""
+    ours, theirs = _episodes(one), _episodes(other)
+    shared = ours.keys() & theirs.keys()
+    mine, its = [ours[key] for key in shared], [theirs[key] for key in shared]
+    return all(np.array_equal(one.evaluations[name][mine], other.evaluations[name][its], equal_nan=True) for name in columns)
 
 
-def find(places: Sequence[Path], damaged: list[Damage]) -> list[Path]:
-    """The directories with a run.json, below any of these; what cannot be entered is named."""
-    found: dict[Path, Path] = {}
+def _episodes(run: RunRecord) -> dict[tuple[float, int], int]:
+    """The row of each episode, by its step and its number there."""
+    counted: Counter[float] = Counter()
+    rows = {}
+    for row, step in enumerate(run.evaluations["step"].tolist()):
+        rows[step, counted[step]] = row
+        counted[step] += 1
+    return rows
+
+
+def furthest(run: RunRecord) -> tuple[float, int]:
+    """Of copies of one run, the largest of these is to count: the last step, then the number of rows."""
+    steps = run.evaluations["step"]
+    return float(steps.max(initial=-1.0)), len(steps)
+
+
+def find(places: Sequence[Path], damaged: list[Damage]) -> tuple[list[Path], list[Path]]:
+    """The directories with a run.json below any of these, and the plans that speak of them: those below, and those of the directories above.
+    What cannot be entered is named.
+    """
+    runs: dict[Path, Path] = {}
+    plans: dict[Path, Path] = {}
     for place in places:
         told: list[OSError] = []
         for home, folders, files in os.walk(place, onerror=told.append):
             folders[:] = sorted(name for name in folders if name not in NEVER_ENTERED)
             if "run.json" in files:
-                found.setdefault(Path(home).resolve(), Path(home))
+                runs.setdefault(Path(home).resolve(), Path(home))
+            if PLAN in files:
+                plans.setdefault(Path(home).resolve(), Path(home) / PLAN)
         damaged.extend(Damage(Path(str(error.filename)), error.strerror or "cannot be entered") for error in told)
-    return sorted(found.values())
+        for home in place.resolve().parents[:DEEP]:
+            if (home / PLAN).is_file():
+                plans.setdefault(home, home / PLAN)
+    return sorted(runs.values()), sorted(plans.values())
 
 
 def read_run(path: Path, *, training_rows: int | None = TRAINING_ROWS) -> RunRecord:
@@ -304,10 +347,12 @@ def _status(path: Path, spec: dict[str, Any], events: Sequence[dict[str, Any]], 
         return Status("failed", reached, "its FAILED cannot be read")
     if reached >= spec["steps"]:
         return Status("done", reached)
-    last = next((event.get("event") for event in reversed(events) if event.get("event") in ("started", "resumed", "interrupted", "done")), None)
-    if last in ("started", "resumed") and at_work(path):
+    last = next((event for event in reversed(events) if event["event"] in ("started", "resumed", "interrupted", "done")), {})
+    if last.get("event") in ("started", "resumed") and at_work(path):
         return Status("running", reached)
-    return Status("interrupted", reached, "stopped by a signal" if last == "interrupted" else "it stopped without a word" if events else "")
+    if last.get("event") == "interrupted":  # after a checkpoint, perhaps before its first row
+        return Status("interrupted", max(reached, int(_number(last.get("step")) if _usable(last.get("step"), "step") else 0)), "stopped by a signal")
+    return Status("interrupted", reached, "it stopped without a word" if events else "")
 
 
 def at_work(path: Path) -> bool:

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from dualac.analysis.frame import RunRecord, agree
+from dualac.analysis.frame import RunRecord, agree, furthest
 from dualac.analysis.versions import ADDED
 from dualac.errors import DataError
 
@@ -187,7 +187,7 @@ def _middle(trees: dict[Any, dict[str, Any]]) -> Any:
 def _each_once(runs: list[RunRecord], label: str, notes: list[str]) -> list[RunRecord]:
     """Of copies of one run the one that got furthest; two runs that claim one cell and disagree are an error."""
     cells: dict[tuple[str, int], RunRecord] = {}
-    for run in sorted(runs, key=lambda one: -len(one.evaluations["step"])):
+    for run in sorted(runs, key=furthest, reverse=True):
         first = cells.setdefault((run.task, run.seed), run)
         if first is run:
             continue

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dualac.analysis.collect import ORIGIN
 from dualac.analysis.compare import sparkline
 from dualac.analysis.frame import RunRecord
 
@@ -29,10 +30,19 @@ def told(run: RunRecord) -> Iterator[str]:
         yield f"lock       {machine.get('lock') or 'none'}"
         yield f"machine    {machine.get('host')}, {machine.get('cpu')}, {machine.get('cores_of_machine')} cores; {machine.get('system')}"
         yield f"versions   python {machine.get('python')}, {', '.join(f'{name} {version}' for name, version in sorted(run.versions.items()))}"
-    happened = [event for event in run.events if event.get("event") not in ("first_checkpoint",)]
-    for event in happened[-10:]:
-        reason = f": {event['reason']}" if event.get("reason") else ""
-        yield f"event      {event.get('time', '')} {event.get('event')} at step {event.get('step')}{reason}"
+    yield from list(_events(run))[-10:]
+
+
+def _events(run: RunRecord) -> Iterator[str]:
+    """What happened, a line each; where a run was taken up again, in what that differs from the time before."""
+    before = run.machine
+    for event in run.events:
+        reason = event.get("reason") or ""
+        if event in run.origins:
+            reason = ", ".join(f"{name} {event[name]}" for name in ORIGIN if name in event and event[name] != before.get(name))
+            before = event
+        if event.get("event") != "first_checkpoint":
+            yield f"event      {event.get('time', '')} {event.get('event')} at step {event.get('step')}{f': {reason}' if reason else ''}"
 
 
 def _curve(run: RunRecord) -> Iterator[str]:

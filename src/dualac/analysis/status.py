@@ -1,6 +1,7 @@
 """How far a directory of runs is: done, running, failed, or missing from its plan. Fast: of a finished run two small files are read."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -25,23 +26,25 @@ class Mark(NamedTuple):
     step: int = 0
     reason: str = ""
     path: Path | None = None
+    experiment: str = ""
 
 
 def survey(place: Path) -> tuple[list[Mark], list[Damage]]:
     """Every run at or below a directory, and those that its plan, or a plan below it, has and the disk does not."""
     damaged: list[Damage] = []
-    marks: dict[Path, Mark] = {}
-    for path in find([place], damaged):
+    marks: dict[str, Mark] = {}
+    paths, plans = find([place], damaged)
+    for path in paths:
         try:
-            marks[path] = look(path)
+            marks[os.path.realpath(path)] = look(path)
         except (DataError, KeyError, TypeError) as error:
             damaged.append(Damage(path, f"run.json cannot be used: {error}"))
-    for plan in planned([place], damaged):
-        there = marks.get(plan.path)
-        if there is None:
-            marks[plan.path] = Mark(*plan[:5], "missing")
-        elif there.state == "done" and there.step < plan.steps:
-            marks[plan.path] = there._replace(state="interrupted", steps=plan.steps)
+    for plan in planned(plans, [place], damaged):
+        path = os.path.realpath(plan.path)
+        there = marks.get(path, Mark(*plan[:5], "missing"))
+        if there.state == "done" and there.step < plan.steps:
+            there = there._replace(state="interrupted", steps=plan.steps)
+        marks[path] = there._replace(experiment=plan.experiment)
     return sorted(marks.values(), key=lambda mark: mark[:4]), damaged
 
 
@@ -51,10 +54,10 @@ def look(path: Path) -> Mark:
     if (path / "FAILED").exists():
         told = read_object(path / "FAILED")
         return mark._replace(state="failed", step=told.get("step") or last_step(path), reason=str(told.get("reason", "")))
-    if (path / "DONE").exists():
-        step = read_object(path / "DONE").get("step", 0)
-        return mark._replace(state="done" if step >= mark.steps else "interrupted", step=step)
-    return mark._replace(state="running" if at_work(path) else "interrupted", step=last_step(path))
+    step = read_object(path / "DONE").get("step", 0) if (path / "DONE").exists() else 0  # of one that was extended since, it is not the end
+    if step >= mark.steps:
+        return mark._replace(state="done", step=step)
+    return mark._replace(state="running" if at_work(path) else "interrupted", step=max(step, last_step(path)))
 
 
 def last_step(path: Path) -> int:

@@ -11,7 +11,7 @@ from dualac.cli.listing import doctor, show_list
 from dualac.cli.runs import evaluate, play
 from dualac.cli.theory import theory
 from dualac.cli.training import resume, train
-from dualac.errors import COMMAND, DualacError, TryAgainError, UsageError, is_disk_trouble, nearest, one_line
+from dualac.errors import COMMAND, DualacError, TryAgainError, UsageError, is_disk_trouble, nearest, one_line, refusal
 
 COMMANDS = {
     "train": train, "resume": resume, "evaluate": evaluate, "play": play, "sweep": sweep, "status": status, "collect": collect, "report": report,
@@ -54,7 +54,12 @@ def run(words: list[str]) -> int:
         return 0
     if words[0] not in COMMANDS:
         raise UsageError(f"no command is called {words[0]!r}{nearest(words[0], list(COMMANDS))}; dualac --help lists them")
-    return COMMANDS[words[0]](words[1:])
+    try:
+        return COMMANDS[words[0]](words[1:])
+    except OSError as error:
+        if error.filename is None:  # standard output
+            raise
+        raise refusal(error.filename, error, "name a place that exists and that you may use") from None
 
 
 def print_help() -> None:

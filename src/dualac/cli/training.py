@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dualac import spelling
-from dualac.cli.words import Parser, console, options_of, parse_option
+from dualac.cli.words import Parser, console, given, options_of
 from dualac.errors import DualacError, UsageError, one_line, quiet_end
 
 
@@ -26,9 +26,9 @@ def train(words: list[str]) -> int:
         template, settable, asked = read_training(asked.algorithm, words)
 
     task = envs.canonical(asked.task)
-    given = {option.path: parse_option(option, getattr(asked, option.path)) for option in settable if getattr(asked, option.path) is not None}
-    envs.require_effect((path.removeprefix("protocol.") for path in given), task.partition("/")[0])
-    overridden = spelling.replaced(template, {"task": task, "protocol": envs.find_protocol(asked.protocol), **given})
+    changes = given(settable, asked)
+    envs.require_effect((path.removeprefix("protocol.") for path in changes), task.partition("/")[0])
+    overridden = spelling.replaced(template, {"task": task, "protocol": envs.find_protocol(asked.protocol), **changes})
     chosen = parse_seeds(asked)
     packed = accelerated() if asked.pack is None else asked.pack
     together = tuple(chosen) if packed and len(chosen) > 1 else ()
@@ -65,7 +65,6 @@ def resume(words: list[str]) -> int:
 
 def read_training(name: str, words: list[str]) -> tuple[Any, list[spelling.Option], argparse.Namespace]:
     """The run of an algorithm as it is by default, what of it can be set, and what was asked for."""
-    from dualac import envs
     from dualac.api import find_algorithm
     from dualac.training.run import Run
 
@@ -81,12 +80,19 @@ def read_training(name: str, words: list[str]) -> tuple[Any, list[spelling.Optio
     parser.add_argument(
         "--pack", action=argparse.BooleanOptionalAction, help="all seeds in one vmapped program (default: on an accelerator)", default=None
     )
-    parser.add_argument("--eval-episodes", dest="protocol.eval_episodes", metavar="X", help="short for --protocol.eval-episodes", default=None)
-    parser.add_argument("--protocol", metavar="NAME", help=f"how the task is played: {' or '.join(envs.PROTOCOLS)}", default="paper")
     add_launch_options(parser)
-    settable = options_of(parser, template, "the run", ("name", "algorithm", "task", "seed", "pack"))  # these are not set by an option of their own
+    settable = add_run_options(parser, template, protocol="paper")
     settable += options_of(parser, template.algorithm, f"the algorithm: {name}", (), "algorithm.")
     return template, settable, parser.parse(words)
+
+
+def add_run_options(parser: Parser, template: Any, left_out: tuple[str, ...] = (), *, protocol: str | None = None) -> list[spelling.Option]:
+    """An option for each value of a run, but for those that have one of their own."""
+    from dualac import envs
+
+    parser.add_argument("--eval-episodes", dest="protocol.eval_episodes", metavar="X", help="short for --protocol.eval-episodes", default=None)
+    parser.add_argument("--protocol", metavar="NAME", help=f"how the task is played: {' or '.join(envs.PROTOCOLS)}", default=protocol)
+    return options_of(parser, template, "the run", ("name", "algorithm", "task", "seed", "pack", *left_out))
 
 
 def known_algorithms() -> list[str]:

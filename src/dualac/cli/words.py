@@ -29,10 +29,14 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; {self.prog} --help shows what it takes")
 
+    def glance(self, words: list[str]) -> tuple[argparse.Namespace, list[str]]:
+        """The words it knows, and the others."""
+        self._negative_number_matcher = NEGATIVE  # argparse's own takes -1e-3 for an option
+        return self.parse_known_args(words)
+
     def parse(self, words: list[str]) -> argparse.Namespace:
         """All words or an error that suggests the option that was meant."""
-        self._negative_number_matcher = NEGATIVE  # argparse's own takes -1e-3 for an option
-        known, unknown = self.parse_known_args(words)
+        known, unknown = self.glance(words)
         if unknown:
             options = [option for action in self._actions for option in action.option_strings]
             word = unknown[0].split("=")[0]
@@ -59,6 +63,11 @@ def parse_option(option: spelling.Option, text: str) -> Any:
         return spelling.parse(option.hint, text)
     except UsageError as error:
         raise UsageError(f"--{option.path.removeprefix('algorithm.').replace('_', '-')} {text}: {error}") from None
+
+
+def given(options: list[spelling.Option], asked: argparse.Namespace) -> dict[str, Any]:
+    """What was asked for of these, by path."""
+    return {option.path: parse_option(option, text) for option in options if (text := getattr(asked, option.path)) is not None}
 
 
 def warn(sentence: str) -> None:

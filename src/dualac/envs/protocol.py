@@ -82,12 +82,12 @@ def find_protocol(name: str) -> Protocol:
     return PROTOCOLS[name]
 
 
-def require_effect(fields: Iterable[str], suite: str) -> None:
-    """Refuse to be told how another suite's tasks are played."""
+def require_effect(fields: Iterable[str], *suites: str) -> None:
+    """Refuse to be told how tasks of other suites than these are played."""
     for field in fields:
         owner = field.partition("_")[0]
-        if owner in ("metaworld", "myosuite") and owner != suite:
-            raise UsageError(f"--protocol.{field.replace('_', '-')} has no effect on a task of {suite}: leave it out")
+        if owner in ("metaworld", "myosuite") and owner not in suites:
+            raise UsageError(f"--protocol.{field.replace('_', '-')} has no effect on a task of {' or '.join(suites)}: leave it out")
 
 
 def _told(field: str) -> str:

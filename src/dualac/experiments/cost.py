@@ -93,15 +93,17 @@ def rough(runs: list[Run]) -> list[float]:
 SECONDS_A_STEP = 3e-4  # of a simulator with acting; learning takes thirty times as long
 
 
-def calibrated(runs: list[Run]) -> list[float]:
-    """Seconds of an update of each, on one core of this machine. A kind that was timed before, by these versions on this machine, is looked up."""
+def calibrated(runs: list[Run], *, anew: bool = False) -> list[float]:
+    """Seconds of an update of each, on one core of this machine. A kind that was timed before, by these versions on this machine, is looked up,
+    unless it is to be timed `anew`.
+    """
     book = machine.compilation_cache() / "calibration.json"
     known: dict[str, float] = json.loads(book.read_text()) if book.exists() else {}
     asked = [_question(run) for run in runs]
     names = [
         hashlib.sha256(json.dumps([question, machine.versions(), machine.cpu_model()], sort_keys=True).encode()).hexdigest() for question in asked
     ]
-    new = {name: question for name, question in zip(names, asked, strict=True) if name not in known}
+    new = {name: question for name, question in zip(names, asked, strict=True) if anew or name not in known}
     if new:
         known |= dict(zip(new, _measured(list(new.values())), strict=True))
         book.parent.mkdir(parents=True, exist_ok=True)

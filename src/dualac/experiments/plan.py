@@ -3,7 +3,8 @@
 import dataclasses
 import importlib
 import pkgutil
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
@@ -16,6 +17,8 @@ from dualac.training.run import NAME, Run
 
 SHIPPED = "dualac.experiments.shipped"
 MOST_RUNS = 1_000_000
+SEE = "docs/experiments.md shows an experiment file"
+TAKEN = {"name", "algorithm", "task", "pack", "seed", "steps", "replay_ratio"}  # of a run, by the grid it is in
 
 
 @final
@@ -33,6 +36,10 @@ class Contender:
     """what differs in the run: `resets`, `warmup`, ..."""
     replay_ratios: tuple[int, ...] = ()
     """replay ratios of its own, in place of the grid's"""
+
+    def __post_init__(self) -> None:
+        _settle(self)
+        _require_free(self.run)
 
     def row(self) -> Algorithm:
         base = find_algorithm(self.algorithm or self.name) if isinstance(self.algorithm, str) else self.algorithm
@@ -59,6 +66,13 @@ class Grid:
     resets: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """at these replay ratios, full resets after these steps"""
 
+    def __post_init__(self) -> None:
+        _settle(self)
+        _require_free(self.run)
+        for axis in ("contenders", "tasks", "replay_ratios"):
+            if not getattr(self, axis):
+                raise UsageError(f"a Grid without {axis.replace('_', ' ')} has no runs; {SEE}")
+
 
 @final
 @dataclass(frozen=True)
@@ -77,12 +91,13 @@ class Experiment:
     """what `--scale small` makes of it: an evening on one small machine instead of a cluster"""
 
     def __post_init__(self) -> None:
+        _settle(self)
         if not NAME.fullmatch(self.name):
             raise UsageError(
                 f"an experiment's name is 1 to 64 letters, digits and . _ : + -, not starting with a mark: {self.name[:80]!r} is not one"
             )
         if not self.grids:
-            raise UsageError(f"experiment {self.name} has no runs: give it a Grid")
+            raise UsageError(f"experiment {self.name} has no runs: give it a Grid; {SEE}")
 
 
 @final
@@ -96,6 +111,26 @@ class Scale:
     steps: int | None = None
     replay_ratios: tuple[int, ...] = ()
     run: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _settle(self)
+        _require_free(self.run)
+
+
+def _settle(thing: Any) -> None:
+    """Every field as one of its type: seeds=2.0 and NumPy's numbers are what people write."""
+    try:
+        spelling.settle(thing)
+    except UsageError as error:
+        told = str(error)
+        raise UsageError(f"in the {type(thing).__name__}, {told if len(told) < 200 else told[:199] + '…'}; {SEE}") from None
+
+
+def _require_free(run: Mapping[str, Any]) -> None:
+    """What a grid is made of is not set beside it: two runs would be one."""
+    taken = sorted(set(run) & TAKEN)
+    if taken:
+        raise UsageError(f"run={{...}} cannot set {taken[0]!r}: the Grid says it for all its runs; {SEE}")
 
 
 def scaled(experiment: Experiment, scale: Scale) -> Experiment:
@@ -111,10 +146,37 @@ def scaled(experiment: Experiment, scale: Scale) -> Experiment:
         contenders = tuple(one for one in _contenders(grid) if not scale.contenders or one.name in scale.contenders)
         if scale.replay_ratios:
             contenders = tuple(dataclasses.replace(one, replay_ratios=()) for one in contenders)
-        given = {key: value for key in ("tasks", "seeds", "steps", "replay_ratios") if (value := getattr(scale, key))}
+        given = {key: value for key in ("tasks", "seeds", "steps", "replay_ratios") if (value := getattr(scale, key)) not in (None, ())}
         if contenders:
             grids.append(dataclasses.replace(grid, contenders=contenders, run={**grid.run, **scale.run}, **given))
     return dataclasses.replace(experiment, grids=tuple(grids))
+
+
+def overridden(experiment: Experiment, run: Mapping[str, Any], changes: Callable[[Contender], Mapping[str, Any]]) -> Experiment:
+    """With other settings, of every run and of each agent. An agent that they change is another, and is called by them: `dac+target_kl0.1`."""
+
+    def other(one: Contender) -> Contender:
+        changed = changes(one)
+        new = dataclasses.replace(one, algorithm=one.algorithm or one.name, changes={**one.changes, **changed}, run={**one.run, **run})
+        return new if new.row() == one.row() else dataclasses.replace(new, name=_called(one.name, changed))
+
+    grids = (dataclasses.replace(grid, contenders=tuple(map(other, _contenders(grid)))) for grid in experiment.grids)
+    return dataclasses.replace(experiment, grids=tuple(grids))
+
+
+def _called(name: str, changes: Mapping[str, Any]) -> str:
+    """An agent by what was changed of it: by the last word of each path, where no other path ends with it."""
+    last = [path.rpartition(".")[2] for path in changes]
+    words = [(end if last.count(end) == 1 else path) + spelling.to_python(value) for end, (path, value) in zip(last, changes.items(), strict=True)]
+    called = re.sub(r"[^A-Za-z0-9._:+-]+", "-", "+".join([name, *words]))
+    if not NAME.fullmatch(called):
+        raise UsageError(f"{called[:80]} is too long for a directory: write an experiment file, with a Contender under a name of its own")
+    return called
+
+
+def agents(experiment: Experiment) -> list[Contender]:
+    """Each once, by name."""
+    return list({one.name: one for grid in experiment.grids for one in _contenders(grid)}.values())
 
 
 def at_scale(experiment: Experiment, name: str | None) -> Experiment:
@@ -122,7 +184,8 @@ def at_scale(experiment: Experiment, name: str | None) -> Experiment:
     if name is None:
         return experiment
     if name != "small" or experiment.small is None:
-        raise UsageError(f"experiment {experiment.name} has no scale {name!r}" + ("; it has: small" if experiment.small else ""))
+        instead = "it has: --scale small" if experiment.small else "leave out --scale, or narrow it: --tasks, --seeds, --steps"
+        raise UsageError(f"experiment {experiment.name} has no scale {name!r}; {instead}")
     return dataclasses.replace(scaled(experiment, experiment.small), name=f"{experiment.name}-small")
 
 
@@ -146,7 +209,7 @@ def _runs(grid: Grid) -> Iterator[Run]:
     for contender in _contenders(grid):
         row, changes = contender.row(), {**grid.run, **contender.run}
         for ratio in contender.replay_ratios or grid.replay_ratios:
-            resets = tuple(step for step in grid.resets.get(ratio, ()) if step < grid.steps)
+            resets = grid.resets.get(ratio, ())  # those behind its end too: a run that is extended comes to them
             for task in tasks:
                 first = _run(contender.name, row, task, {"seed": seeds[0], "steps": grid.steps, "replay_ratio": ratio, "resets": resets, **changes})
                 yield from (first if seed == first.seed else _other_seed(first, seed) for seed in seeds)
@@ -155,9 +218,9 @@ def _runs(grid: Grid) -> Iterator[Run]:
 def _run(name: str, row: Algorithm, task: str, changes: dict[str, Any]) -> Run:
     """The run with these fields, of which some are paths (`protocol.eval_episodes`)."""
     flat = {key: value for key, value in changes.items() if "." not in key}
-    unknown = sorted(set(flat) - {f.name for f in dataclasses.fields(Run)} | set(flat) & {"name", "algorithm", "task", "pack"})
+    unknown = sorted(set(flat) - {f.name for f in dataclasses.fields(Run)})
     if unknown:
-        raise UsageError(f"a run of {name} has no {unknown[0]!r} that an experiment could set")
+        raise UsageError(f"a run of {name} has no {unknown[0]!r} that an experiment could set; {SEE}")
     return spelling.replaced(Run(name, row, task, **flat), {key: value for key, value in changes.items() if "." in key})
 
 
@@ -182,7 +245,7 @@ def _contenders(grid: Grid) -> list[Contender]:
 def _seeds(seeds: int | tuple[int, ...]) -> list[int]:
     chosen = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
     if not chosen or len(set(chosen)) != len(chosen):
-        raise UsageError(f"an experiment has each of its seeds once, and at least one: {seeds} is not that")
+        raise UsageError(f"an experiment has each of its seeds once, and at least one: {seeds} is not that; --seeds 3 would be 0, 1 and 2")
     return chosen
 
 
@@ -204,11 +267,19 @@ def find_experiment(name: str) -> Experiment:
             f"no experiment is called {name[:80]!r}{nearest(name, shipped())}; dualac list experiments shows them, or give a file: mine.py"
         )
     found = {key: value for key, value in module.items() if isinstance(value, Experiment)}
-    if variable:
-        found = {key: value for key, value in found.items() if key == variable}
-    if len(found) != 1:
-        what = (
-            f"has {len(found)} experiments; name one: {path}:NAME" if found else "has no Experiment" + (f" called {variable!r}" if variable else "")
-        )
-        raise UsageError(f"{path} {what}")
-    return next(iter(found.values()))
+    chosen = {key: value for key, value in found.items() if variable in ("", key)}
+    if len(chosen) != 1:
+        what = f"has no Experiment called {variable!r}" if variable else f"has {len(found) or 'no'} experiments"
+        raise UsageError(f"{path} {what}; {f'name one: {path}:' + f' or {path}:'.join(found) if found else SEE}")
+    (experiment,) = chosen.values()
+    if path.endswith(".py") and experiment.figures:
+        _require_figures(experiment)
+    return experiment
+
+
+def _require_figures(experiment: Experiment) -> None:
+    from dualac.analysis.paper import FIGURES  # it draws: half a second that no other plan should wait for
+
+    unknown = [name for name in experiment.figures if name not in FIGURES]
+    if unknown:
+        raise UsageError(f"no figure is called {unknown[0]!r}{nearest(unknown[0], list(FIGURES))}; there are {', '.join(FIGURES)}")

@@ -1,5 +1,6 @@
 """What of a plan is on disk. A run's directory is the truth: nothing is remembered elsewhere, so nothing can disagree with it."""
 
+import fcntl
 import json
 from collections import Counter
 from collections.abc import Iterable
@@ -11,6 +12,7 @@ from dualac.training.run import DONE, Run, read_json, require_same, write_json
 
 PLAN = "plan.json"
 State = Literal["done", "failed", "begun", "missing"]
+Planned = dict[tuple[str, str, int, int], int]  # the steps of a run, by agent, task, replay ratio and seed
 
 
 class Unit(NamedTuple):
@@ -32,11 +34,12 @@ def survey(runs: list[Run], out: Path) -> list[Unit]:
 def look(run: Run, out: Path) -> Unit:
     """How far a run is. A directory that holds another run is refused, with the difference."""
     path = run.directory(out)
-    done = _told(path / DONE)
-    if done and done["identity"] == run.identity() and done["step"] >= run.steps:
-        return Unit(run, path, "done", done["step"])
-    require_same(run, out)
-    failed = _told(path / "FAILED")
+    done, failed = _told(path / DONE), _told(path / "FAILED")
+    over = done if done and done["step"] >= run.steps and not failed else None
+    if not over or over["identity"] != run.identity():  # one whose resets were planned otherwise behind its end is the same
+        require_same(run, out)
+    if over:
+        return Unit(run, path, "done", over["step"])
     step = max((int(entry.name) for entry in (path / "checkpoints").glob("[0-9]*") if entry.name.isdigit()), default=0)
     if failed:
         return Unit(run, path, "failed", failed.get("step") or step, failed["reason"])
@@ -45,27 +48,48 @@ def look(run: Run, out: Path) -> Unit:
 
 def claim(out: Path, experiment: str, runs: list[Run]) -> None:
     """A directory belongs to one experiment, by name: figures are made of all that is in it. What was ever planned there stands in plan.json,
-    so that a run that is missing is seen to be.
+    so that a run that is missing is seen to be. Where nothing is new nothing is written.
     """
-    plan = out / PLAN
-    before = read_json(plan) if plan.exists() else {"experiment": experiment, "runs": []}
-    if before["experiment"] != experiment:
-        raise DataError(f"{out} holds the experiment {before['experiment']!r}, not {experiment!r}; choose another --out")
+    if out.exists() and not _new(require_own(out, experiment), runs):
+        return
     out.mkdir(parents=True, exist_ok=True)
-    told = {"experiment": experiment, "runs": _cells(before["runs"], runs)}
-    if told != before:
-        write_json(plan, told)
+    with (out / ".plan-lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another sweep may plan for this directory at the same moment
+        before = require_own(out, experiment)
+        write_json(out / PLAN, {"experiment": experiment, "runs": _cells({**before, **_new(before, runs)})})
 
 
-def _cells(before: list[dict[str, Any]], runs: list[Run]) -> list[dict[str, Any]]:
-    """Agent, task and replay ratio, with all seeds and the most steps that were planned for them."""
-    cells = {(cell["name"], cell["task"], cell["replay_ratio"]): cell for cell in before}
-    for run in runs:
-        empty = {"name": run.name, "task": run.task, "replay_ratio": run.replay_ratio, "steps": 0, "seeds": []}
-        cell = cells.setdefault((run.name, run.task, run.replay_ratio), empty)
-        cell["steps"] = max(cell["steps"], run.steps)
-        cell["seeds"].append(run.seed)
-    return [{**cell, "seeds": sorted(set(cell["seeds"]))} for cell in cells.values()]
+def require_own(out: Path, experiment: str) -> Planned:
+    """What was planned in a directory so far; that of another experiment is refused."""
+    plan = out / PLAN
+    if not plan.exists():
+        return {}
+    told = read_json(plan)
+    try:
+        before = {(cell["name"], cell["task"], cell["replay_ratio"], seed): cell["steps"] for cell in told["runs"] for seed in cell["seeds"]}
+        owner = told["experiment"]
+    except (TypeError, KeyError):
+        raise DataError(f"{plan} is damaged; remove it and start the sweep again: the runs that are there count") from None
+    if owner != experiment:
+        raise DataError(f"{out} holds the experiment {owner!r}, not {experiment!r}; choose another --out")
+    return before
+
+
+def _new(before: Planned, runs: list[Run]) -> Planned:
+    """What these add: runs, and steps of runs."""
+    asked = {(run.name, run.task, run.replay_ratio, run.seed): run.steps for run in runs}
+    return {key: steps for key, steps in asked.items() if steps > before.get(key, 0)}
+
+
+def _cells(planned: Planned) -> list[dict[str, Any]]:
+    """Seeds that go as far, of one agent on one task at one replay ratio, together."""
+    cells: dict[tuple[str, str, int, int], list[int]] = {}
+    for (name, task, ratio, seed), steps in planned.items():
+        cells.setdefault((name, task, ratio, steps), []).append(seed)
+    return [
+        {"name": name, "task": task, "replay_ratio": ratio, "steps": steps, "seeds": sorted(seeds)}
+        for (name, task, ratio, steps), seeds in cells.items()
+    ]
 
 
 def counted(units: Iterable[Unit]) -> "Counter[State]":

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from dualac.errors import DualacError, TryAgainError, is_disk_trouble
+from dualac.errors import refusal
 from dualac.experiments.cost import memory, weight
 from dualac.experiments.plan import Experiment, expand
 from dualac.experiments.survey import Unit, claim, survey
@@ -54,11 +54,9 @@ def sweep(experiment: Experiment, orders: Orders, report: Report) -> Outcome:
         for failure in failures:
             if failure.final:
                 set_aside(failure)
+        return Outcome(survey(runs, orders.out), failures)
     except OSError as error:
-        if is_disk_trouble(error):
-            raise TryAgainError(f"{orders.out} cannot be written ({error.strerror}); free space and start the sweep again: it goes on") from None
-        raise DualacError(f"{orders.out} cannot be used ({error.strerror}); choose another --out") from None
-    return Outcome(survey(runs, orders.out), failures)
+        raise refusal(orders.out, error) from None
 
 
 def _work(unit: Unit, orders: Orders) -> Work:

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from dualac.experiments.survey import Unit
 PLAIN_EVERY = 60.0  # seconds between two lines where there is no terminal
 MOST_LINES = 20  # of runs under way
 ENDED = ("done", "interrupted")
+STATES = ("done", "running", "failed", "waiting")
 
 
 class Watch(OnScreen):
@@ -61,12 +63,41 @@ class Watch(OnScreen):
         table = Table(box=None, pad_edge=False)
         for title in ("running", "step", "steps/s", "eval"):
             table.add_column(title, justify="left" if title == "running" else "right", no_wrap=True)
-        for path, told in sorted(self._running.items())[:MOST_LINES]:
+        lines = min(MOST_LINES, self._console.height // 2)
+        for path, told in sorted(self._running.items())[:lines]:
             if "step" in told:
                 table.add_row(self._name(path), f"{short(told['step'])}/{short(told['steps'])}", f"{told['fps']:.0f}", self._score(told))
             else:
                 table.add_row(self._name(path), "", "", "")
-        return Group(Text(self._headline()), table)
+        room = self._console.height - min(len(self._running), lines) - 4  # of the terminal, beside the headline, two rows of titles and the cursor
+        return Group(Text(self._headline()), self._grid(max(room, 1)), table)
+
+    def _grid(self, room: int) -> Table:
+        """How many runs are in which state, by agent and task; where that does not fit, by agent; what still does not is counted."""
+        cells: dict[tuple[str, str, str], Counter[str]] = {}
+        for path, unit in self._units.items():
+            cells.setdefault((unit.run.name, str(unit.run.replay_ratio), unit.run.task), Counter())[self._state(path)] += 1
+        if len(cells) > room:
+            tasks = Counter((name, ratio) for name, ratio, _ in cells)
+            whole: dict[tuple[str, str, str], Counter[str]] = {}
+            for (name, ratio, _), cell in cells.items():
+                whole.setdefault((name, ratio, f"{tasks[name, ratio]} tasks"), Counter()).update(cell)
+            cells = whole
+        table = Table(box=None, pad_edge=False)
+        for title in ("algorithm", "rr", "task", *STATES):
+            table.add_column(title, justify="left" if title in ("algorithm", "task") else "right", no_wrap=True)
+        shown = list(cells.items())[: room if len(cells) <= room else room - 1]
+        for names, cell in shown:
+            table.add_row(*names, *(str(cell[state] or "") for state in STATES))
+        if len(shown) < len(cells):
+            table.add_row(f"and {len(cells) - len(shown)} more")
+        return table
+
+    def _state(self, path: str) -> str:
+        for state, having in (("done", self._done), ("failed", self._failed), ("running", self._running)):
+            if path in having:
+                return state
+        return "waiting"
 
     def _headline(self) -> str:
         left = len(self._units) - len(self._done) - len(self._failed) - len(self._running)

@@ -44,9 +44,10 @@ class Snapshot(NamedTuple):
 class Checkpoints:
     """The checkpoints of one run."""
 
-    def __init__(self, run_path: Path, identity: str) -> None:
+    def __init__(self, run_path: Path, *identities: str) -> None:
+        """The run's identity, under which they are written, and those under which they may have been."""
         self.path = run_path / "checkpoints"
-        self.identity = identity
+        self.identities = identities
         self._newest: dict[str, Any] | None = None  # manifest of the last one written or read
 
     def steps(self) -> list[int]:
@@ -68,7 +69,7 @@ class Checkpoints:
             files = {"state.safetensors": _write(partial / "state.safetensors", safetensors.numpy.save(snapshot.arrays))}
             files |= self._save_replay(partial, replay)
             manifest = {
-                "schema": SCHEMA, "identity": self.identity, "step": snapshot.step, "files": files,
+                "schema": SCHEMA, "identity": self.identities[0], "step": snapshot.step, "files": files,
                 "added": replay.added, "sampler": replay.sampler_state(), "facts": snapshot.facts,
             }  # fmt: skip
             manifest["sha256"] = _digest(manifest)
@@ -159,7 +160,7 @@ class Checkpoints:
             raise DataError("manifest.json is not what was written")
         if manifest["schema"] != SCHEMA:
             raise DataError(f"written in format {manifest['schema']}, this version reads {SCHEMA}")
-        if manifest["identity"] != self.identity:
+        if manifest["identity"] not in self.identities:
             raise DataError("it belongs to another run")
         for name in filter(wanted, manifest["files"]):
             facts, content = manifest["files"][name], (folder / name).read_bytes()

@@ -20,6 +20,8 @@ from dualac.training.machine import usable_cores
 from dualac.training.worker import FINISHED, TRAIN
 from dualac.types import Report
 
+MOST_NAMED = 3  # directories in one line
+
 
 class Work(NamedTuple):
     """One process's worth: a run, or a pack of seeds that share one program."""
@@ -111,7 +113,8 @@ class _Launcher:
                 signal.signal(number, handler)
         if self._waiting:
             paths = [path for turn in self._waiting for path in turn.work.paths]
-            told = f"not started: {' '.join(map(str, paths))}; the same command, or dualac resume, starts them"
+            named = " ".join(map(str, paths[:MOST_NAMED])) + (f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else "")
+            told = f"not started: {named}; the same command starts them"
             self._failures.append(Failure(Work(paths), _error(told, self._asked[0]), final=False))
         return self._failures
 
@@ -156,19 +159,26 @@ class _Launcher:
         return None
 
     def _employ(self, child: _Child) -> None:
-        """Give it the next work; without one it is done."""
+        """Give it the next work that can be begun; without one it is done."""
         assert child.process.stdin is not None
-        turn = None if self._asked else self._next(child)
-        with contextlib.suppress(BrokenPipeError):  # it died meanwhile, and is buried when its last words are heard
-            if turn is None:
-                child.process.stdin.close()
-                return
+        while not self._asked and (turn := self._next(child)):
             self._waiting.remove(turn)
+            try:
+                if turn.work.prepare:
+                    turn.work.prepare()
+            except TryAgainError:
+                self._waiting.insert(0, turn)
+                raise  # the disk is full for all of them
+            except DualacError as error:
+                self._judge(turn, error, again=by_chance(error.code))
+                continue
             child.turn = turn
-            if turn.work.prepare:
-                turn.work.prepare()
-            child.process.stdin.write(json.dumps([str(path) for path in turn.work.paths]) + "\n")
-            child.process.stdin.flush()
+            with contextlib.suppress(BrokenPipeError):  # it died meanwhile, and is buried when its last words are heard
+                child.process.stdin.write(json.dumps([str(path) for path in turn.work.paths]) + "\n")
+                child.process.stdin.flush()
+            return
+        with contextlib.suppress(BrokenPipeError):
+            child.process.stdin.close()
 
     def _start(self, threads: int) -> _Child:
         words = [sys.executable, "-m", "dualac.training.worker", "--threads", str(threads), "--entry", self._effort.entry, *self._flags.words()]
@@ -196,16 +206,18 @@ class _Launcher:
         """What its end means for the work it was at: nothing, another attempt, or a failure."""
         with contextlib.suppress(BrokenPipeError):
             child.process.stdin.close()  # pyright: ignore[reportOptionalMemberAccess]
-        turn = child.turn
-        if turn is None:
-            return
-        error = child.explained or self._last_words(child, turn.work)
-        if (child.explained is None or by_chance(error.code)) and not self._asked and turn.attempt < self._effort.attempts:
+        if child.turn is not None:
+            error = child.explained or self._last_words(child, child.turn.work)
+            self._judge(child.turn, error, again=child.explained is None or by_chance(error.code))
+
+    def _judge(self, turn: _Turn, error: DualacError, *, again: bool) -> None:
+        """Another attempt, if it may go better; else a failure."""
+        if again and not self._asked and turn.attempt < self._effort.attempts:
             self._report({"kind": "retried", "path": str(turn.work.paths[0]), "attempt": turn.attempt, "text": str(error)})
             wait = self._effort.pause * 2 ** (turn.attempt - 1)
             self._waiting.append(_Turn(turn.work, turn.attempt + 1, time.monotonic() + wait))
             return
-        stopped = child.explained is not None and error.code > 128
+        stopped = error.code > 128 and bool(self._asked or not again)  # by a signal: ours, or one that it obeyed
         failure = Failure(turn.work, error, final=not (stopped or self._asked or error.code in (LockedError.code, TryAgainError.code)))
         self._failures.append(failure)
         if not stopped:
@@ -218,7 +230,9 @@ class _Launcher:
         code = child.process.returncode
         cause = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code} (see {work.paths[0] / 'worker.log'})"
         paths = " ".join(str(path) for path in work.paths)
-        return _error(f"the process of {paths} {cause}; dualac resume {paths} continues from its last checkpoint", 128 - code if code < 0 else code)
+        saved = any((work.paths[0] / "checkpoints").glob("[0-9]*"))
+        then = "continues from its last checkpoint" if saved else "begins it anew"
+        return _error(f"the process of {paths} {cause}; dualac resume {paths} {then}", 128 - code if code < 0 else code)
 
     def _pass_on(self, number: int, frame: object = None) -> None:
         self._asked.append(128 + number)

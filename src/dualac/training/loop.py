@@ -43,13 +43,12 @@ def train(paths: list[Path], report: Report, *, allow_inexact: bool = False, ten
         try:
             session.start(allow_inexact=allow_inexact)
             for member in session.members:
-                for verdict in ("DONE", "FAILED"):
-                    (member.path / verdict).unlink(missing_ok=True)
+                (member.path / "FAILED").unlink(missing_ok=True)  # DONE stays, to be compared with what comes now
             session.running = True
             for step in session.steps():
                 if asked and step < session.run.steps:
                     session.checkpoint()
-                    session.tell("interrupted")
+                    session.interrupted()
                     raise _interruption(asked[0], session)
         except Exception as error:
             if isinstance(error, OSError) and is_disk_trouble(error):
@@ -193,6 +192,10 @@ class Session:
         self._event("done")
         self.tell("done")
 
+    def interrupted(self) -> None:
+        self._event("interrupted")
+        self.tell("interrupted")
+
     def fail(self, error: Exception) -> None:
         """Say on disk why the run ended, so that nobody averages over it unaware."""
         for member in self.members:
@@ -261,7 +264,7 @@ class Session:
             trouble = member.restore(snapshot)
             for sentence in [*changed, *([trouble] if trouble else [])]:
                 self._warn(member, "inexact_resume", sentence)
-        self._event("resumed")
+        self._event("resumed", **machine.origin())
         self.tell("resumed")
 
     def _test_replay(self, member: Member) -> None:
@@ -273,9 +276,9 @@ class Session:
         member.log.event(kind, self.step, reason=sentence)
         self._report({"kind": "warning", "seed": member.run.seed, "text": sentence})
 
-    def _event(self, kind: str) -> None:
+    def _event(self, kind: str, **facts: Any) -> None:
         for member in self.members:
-            member.log.event(kind, self.step)
+            member.log.event(kind, self.step, **facts)
 
     def _seconds(self, member: Member) -> float:
         return member.seconds + time.monotonic() - self._began

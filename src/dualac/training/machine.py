@@ -176,16 +176,23 @@ def describe() -> dict[str, Any]:
     """machine.json: the fingerprint, and where and from what code the run was started."""
     return {
         "fingerprint": fingerprint(),
+        **origin(),
+        "lock": _lock_digest(),
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "cpu": cpu_model(),
+        "cores_of_machine": os.cpu_count(),
+    }
+
+
+def origin() -> dict[str, Any]:
+    """Where, by what command and from what code a run is taken up: what may be another each time."""
+    return {
+        "host": platform.node(),
+        "command": os.environ.get(COMMAND, ""),
         "dualac": versions().get("dualac", ""),
         "commit": _git("rev-parse", "HEAD"),
         "dirty": bool(_git("status", "--porcelain")),
-        "lock": _lock_digest(),
-        "command": os.environ.get(COMMAND, ""),
-        "python": platform.python_version(),
-        "system": platform.platform(),
-        "host": platform.node(),
-        "cpu": cpu_model(),
-        "cores_of_machine": os.cpu_count(),
     }
 
 
@@ -195,8 +202,9 @@ def _lock_digest() -> str:
     return hashlib.sha256(lock.read_bytes()).hexdigest() if lock.exists() else ""
 
 
+@functools.cache
 def _git(*words: str) -> str:
-    """Of the checkout this package runs from, if it is one."""
+    """Of the checkout this package runs from, if it is one, when it was first asked: what changes later is not what is running."""
     here = Path(__file__).resolve().parents[3]
     if not (here / ".git").exists():
         return ""

@@ -67,7 +67,7 @@ class Member:
     def start_over(self) -> None:
         """Nothing lived yet, and nothing known of earlier checkpoints."""
         self.replay = Replay(self._capacity, self.spec, stream(self.run.seed, SAMPLER))
-        self.checkpoints = Checkpoints(self.path, self.run.identity())
+        self.checkpoints = Checkpoints(self.path, *self.run.identities())
 
     def begin_episode(self, step: int) -> None:
         """Play the next episode; one that is broken from its first observation is passed over."""

@@ -29,7 +29,7 @@ class LoadedAgent(NamedTuple):
 def load_agent(path: Path, step: int | None = None) -> LoadedAgent:
     """The agent of a run's newest checkpoint, or of the one at `step`."""
     run = load(path)
-    snapshot, damaged = Checkpoints(path, run.identity()).peek(step)
+    snapshot, damaged = Checkpoints(path, *run.identities()).peek(step)
     spec = Spec(snapshot.arrays[EPISODE + "obs"].shape[0], snapshot.arrays[EPISODE + "actions"].shape[1])
     agent = make_agent(run.algorithm, spec)
     template = {"agent": jax.eval_shape(agent.init, jax.random.key(0))}

@@ -12,7 +12,7 @@ from typing import Any, final
 
 from dualac.agents.actor_critic import Algorithm
 from dualac.envs import Protocol
-from dualac.errors import DataError, DualacError, RunFailedError, UsageError
+from dualac.errors import DataError, DualacError, RunFailedError, UsageError, refusal
 from dualac.spelling import PART, difference, from_json, settle, to_json
 from dualac.training.lock import owned
 
@@ -92,11 +92,26 @@ class Run:
         every = self.algorithm.explorer_restart_every
         return every > 0 and step > 0 and step % every == 0
 
-    def identity(self) -> str:
-        """SHA-256 of everything that decides the numbers. Defaults are left out: a version that adds a field leaves the older runs what they were."""
+    def identity(self, until: int | None = None) -> str:
+        """SHA-256 of everything that decides the numbers, or those `until` a step: a reset that is still to come has changed none of them.
+        Defaults are left out: a version that adds a field leaves the older runs what they were.
+        """
         told = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in FREE and getattr(self, f.name) != f.default}
+        if until is not None and "resets" in told:
+            told["resets"] = tuple(step for step in self.resets if step < until)
+            told = {name: value for name, value in told.items() if name != "resets" or value}
         spec = {PART: type(self).__name__, **{name: _spelt(value) for name, value in told.items()}}
         return hashlib.sha256(json.dumps(spec, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+    def identities(self) -> list[str]:
+        """Its own, then those it had if its schedule of resets was once shorter: what a checkpoint may carry."""
+        return [self.identity(), *(self.identity(step) for step in self.resets)]
+
+    def goes_on(self, there: "Run") -> bool:
+        """Whether what is there is this run, as far as both go; one that is to go further may have resets added behind its end, and no others."""
+        until = min(self.steps, there.steps)
+        later = self.steps <= there.steps or there.resets == self.resets[: len(there.resets)]
+        return there.identity(until) == self.identity(until) and later
 
     def directory(self, out: Path) -> Path:
         task = self.task.replace("/", "-").replace(":", "-")
@@ -114,7 +129,8 @@ def prepare(run: Run, out: Path) -> Path:
     path = run.directory(out)
     there = require_same(run, out)
     if there:
-        run = dataclasses.replace(run, steps=max(run.steps, there.steps))
+        if there.steps >= run.steps:
+            run = dataclasses.replace(run, steps=there.steps, resets=there.resets)
         if run == there:
             return path
     try:
@@ -122,7 +138,7 @@ def prepare(run: Run, out: Path) -> Path:
         with owned(path):
             write_json(path / "run.json", to_json(run))
     except OSError as error:
-        raise UsageError(f"{path} cannot be written ({error.strerror}); choose another --out") from None
+        raise refusal(path, error) from None
     return path
 
 
@@ -146,7 +162,7 @@ def require_same(run: Run, out: Path) -> Run | None:
     if not (path / "run.json").exists():
         return None
     there = load(path)
-    if there.identity() != run.identity():
+    if not run.goes_on(there):
         lines = [line for line in difference(to_json(run), to_json(there)) if line.split(":")[0] not in FREE]
         raise DataError(f"{path} holds another run ({'; '.join(lines)}); choose another --out")
     return there
@@ -183,7 +199,7 @@ def read_json(path: Path) -> Any:
 
 def write_json(path: Path, data: Any) -> None:
     """Whole or not at all."""
-    partial = path.with_name(path.name + ".partial")
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     with partial.open("w") as file:
         file.write(json.dumps(data, indent=1) + "\n")
         file.flush()
@@ -194,17 +210,34 @@ def write_json(path: Path, data: Any) -> None:
 def commit(path: Path, step: int, identity: str) -> None:
     """Say that a run has reached its last step, once: DONE, with the SHA-256 of its evaluations.
 
-    Done twice to the same bytes it is done. To other bytes, one of the two is wrong: same spec, same machine, other numbers.
+    Done twice to the same bytes it is done. To other bytes, one of the two is wrong: same spec, same machine, other numbers. A run that was finished
+    with fewer steps must still have the rows that it had then.
     """
     done = path / DONE
     rows = path / "eval.jsonl"
-    told = {"step": step, "identity": identity, "evaluations": hashlib.sha256(rows.read_bytes()).hexdigest()}
-    if not done.exists():  # nobody else makes it meanwhile: the run is owned
-        write_json(done, told)
-    elif read_json(done) != told:
+    told = {"step": step, "identity": identity, "evaluations": _digest(rows)}
+    before = read_json(done) if done.exists() else None  # nobody else makes it meanwhile: the run is owned
+    if before == told:
+        return
+    if before and before["evaluations"] != _digest(rows, before["step"]) and before["step"] in _steps(rows):
         raise DataError(
-            f"{path} was finished twice with different results: {done} tells of other rows than {rows}; something in it is not deterministic"
+            f"{path} was finished twice with different results: {done} tells of other rows than {rows}; something in it is not deterministic. "
+            f"Remove {done} to keep those rows, or {path} to begin anew"
         )
+    write_json(done, told)
+
+
+def _steps(rows: Path) -> list[int]:
+    """Of each row. One that went back behind its former end to an earlier checkpoint has no evaluation there: what cannot be compared is not."""
+    return [json.loads(line)["step"] for line in rows.read_bytes().splitlines()]
+
+
+def _digest(rows: Path, until: int | None = None) -> str:
+    """SHA-256 of the rows, or of those until a step."""
+    content = rows.read_bytes()
+    if until is not None:
+        content = b"".join(line for line, step in zip(content.splitlines(keepends=True), _steps(rows), strict=True) if step <= until)
+    return hashlib.sha256(content).hexdigest()
 
 
 def is_done(path: Path, run: Run | None = None) -> bool:
