@@ -87,8 +87,16 @@ def agent_of(checkpoint: Path) -> dict[str, np.ndarray]:
 def replay_of(checkpoint: Path, capacity: int) -> dict[str, np.ndarray]:
     """The transitions a checkpoint keeps, oldest first, whatever files they are cut into."""
     files = sorted((checkpoint / "replay").iterdir(), key=lambda file: int(file.stem.split("-")[0]))
-    parts = [safetensors.numpy.load_file(file) for file in files]
+    parts = [whole(safetensors.numpy.load_file(file)) for file in files]
     return {name: np.concatenate([part[name] for part in parts])[-capacity:] for name in parts[0]}
+
+
+def whole(part: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """A file's transitions, with what each led to."""
+    ends, led = part.pop("ends"), part.pop("led")
+    next_obs = np.concatenate([part["obs"][1:], led[-1:]])
+    next_obs[ends] = led
+    return part | {"next_obs": next_obs}
 
 
 def rows(path: Path, name: str) -> list[dict[str, Any]]:

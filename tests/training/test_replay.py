@@ -20,8 +20,8 @@ capacities, counts = st.integers(1, 12), st.integers(0, 40)
 
 
 def transition(number: int) -> tuple:
-    """All five fields tell which one it is."""
-    return np.full(3, number), np.full(2, number + 0.25), float(number), float(number % 2), np.full(3, number + 0.5)
+    """All five fields tell which one it is. Each leads to what the next begins with, but for every third, with which an episode ends."""
+    return np.full(3, number), np.full(2, number + 0.25), float(number), float(number % 2), np.full(3, number + (0.5 if number % 3 == 2 else 1.0))
 
 
 def filled(capacity: int, count: int, seed: int = 0) -> tuple[Replay, deque]:
@@ -30,6 +30,14 @@ def filled(capacity: int, count: int, seed: int = 0) -> tuple[Replay, deque]:
         replay.add(*transition(number))
         model.append(number)
     return replay, model
+
+
+def kept(replay: Replay) -> list[int]:
+    """All that it keeps, oldest first, put together from what `read` tells."""
+    told = replay.read(replay.oldest(), replay.added)
+    led = np.concatenate([told["obs"][1:], told["led"][-1:]])
+    led[told["ends"]] = told["led"]
+    return numbers({name: told[name] for name in ("obs", "action", "reward", "discount")} | {"next_obs": led})
 
 
 def numbers(fields: dict[str, np.ndarray]) -> list[int]:
@@ -44,7 +52,7 @@ def numbers(fields: dict[str, np.ndarray]) -> list[int]:
 def test_it_keeps_the_newest_in_order(capacity, count):
     replay, model = filled(capacity, count)
     assert (replay.size, replay.added, replay.oldest()) == (len(model), count, count - len(model))
-    assert numbers(replay.read(replay.oldest(), replay.added)) == list(model)
+    assert kept(replay) == list(model)
 
 
 @given(capacities, st.integers(1, 40), st.integers(1, 3), st.integers(1, 9))
@@ -81,7 +89,7 @@ def test_what_was_read_in_pieces_is_written_back_in_pieces(capacity, count, cuts
     for start, stop in itertools.pairwise(marks):
         other.write(start, replay.read(start, stop))
     other.restore(replay.added, replay.sampler_state())
-    assert numbers(other.read(other.oldest(), other.added)) == list(model)
+    assert kept(other) == list(model)
     if model:
         assert all(np.array_equal(a, b) for a, b in zip(replay.sample(2, 8), other.sample(2, 8), strict=True))
 
@@ -93,7 +101,7 @@ def test_a_segment_older_than_the_ring_is_written_as_far_as_it_fits(capacity, co
     small = Replay(capacity, SPEC, np.random.SeedSequence(0))
     small.write(0, large.read(0, count + extra))
     small.restore(count + extra, large.sampler_state())
-    assert numbers(small.read(small.oldest(), small.added)) == list(range(count + extra))[-capacity:]
+    assert kept(small) == list(range(count + extra))[-capacity:]
 
 
 @given(st.integers(1, 40), st.integers(1, 30), st.integers(0, 20))
@@ -105,7 +113,7 @@ def test_a_larger_ring_takes_what_a_smaller_one_held_before_it_wrapped(capacity,
     assert all(np.array_equal(a, b) for a, b in zip(small.sample(2, 8), large.sample(2, 8), strict=True))
     for number in range(capacity, capacity + more):
         large.add(*transition(number))
-    assert numbers(large.read(large.oldest(), large.added)) == list(range(capacity + more))[-(capacity + growth) :]
+    assert kept(large) == list(range(capacity + more))[-(capacity + growth) :]
 
 
 @given(st.integers(0, 2**31), st.integers(0, 5))
@@ -122,16 +130,46 @@ def test_the_sampler_restores_to_the_same_draws(seed, drawn):
     assert all(np.array_equal(a, other.sample(2, 4).reward) for a in expected)
 
 
+@given(capacities, st.integers(1, 40), st.integers(0, 40))
+def test_after_a_restart_it_goes_on_as_if_there_had_been_none(capacity, count, more):
+    whole, _ = filled(capacity, count)
+    other = Replay(capacity, SPEC, np.random.SeedSequence(1))
+    other.write(whole.oldest(), whole.read(whole.oldest(), count))
+    other.restore(count, whole.sampler_state())
+    for number in range(count, count + more):
+        whole.add(*transition(number))
+        other.add(*transition(number))
+    assert kept(whole) == kept(other) == list(range(count + more))[-capacity:]
+    assert all(np.array_equal(a, b) for a, b in zip(whole.sample(2, 8), other.sample(2, 8), strict=True))
+
+
+def test_an_observation_is_stored_once():
+    """A dog's: a million transitions of 223 and 38 numbers, in episodes of a thousand steps."""
+    assert replay_bytes(1_000_000, Spec(223, 38)) + 1_000 * 223 * 4 < 1.1e9
+    replay, _ = filled(1_000, 30_000)
+    assert len(replay._kept) <= 512  # a third of the transitions end an episode: places of those overwritten are used again
+    assert len(replay._free) + np.count_nonzero(replay._led > 0) + 1 == len(replay._kept)
+
+
+def test_a_ring_in_a_file_is_the_same_ring_and_leaves_nothing(tmp_path):
+    mapped, plain = Replay(10, SPEC, np.random.SeedSequence(0), mapped=tmp_path), Replay(10, SPEC, np.random.SeedSequence(0))
+    for number in range(25):
+        mapped.add(*transition(number))
+        plain.add(*transition(number))
+    assert all(np.array_equal(a, b) for a, b in zip(mapped.sample(2, 8), plain.sample(2, 8), strict=True))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_its_size_in_bytes_is_what_it_takes():
     replay, _ = filled(100, 0)
-    assert replay_bytes(100, SPEC) == sum(ring.nbytes for ring in replay._slots)
+    assert replay_bytes(100, SPEC) == replay.nbytes - replay._kept.nbytes
 
 
 def test_a_replay_larger_than_memory_is_refused_before_anything_is_allocated(tmp_path, monkeypatch):
     path = prepare(a_run(capacity=10**10, steps=10**9), tmp_path)
     monkeypatch.setattr(machine, "available_memory", lambda: 8_000_000_000)
     monkeypatch.setattr(Replay, "__init__", lambda *_: pytest.fail("it was allocated"))
-    with pytest.raises(UsageError, match=r"a replay of 1000000000 transitions needs 40\.00 GB and 8\.00 GB are free; lower --capacity") as refusal:
+    with pytest.raises(UsageError, match=r"a replay of 1000000000 transitions needs 32\.00 GB and 8\.00 GB are free; lower --capacity") as refusal:
         go_on(path)
     assert refusal.value.code == 64
     assert not (path / "checkpoints").exists()

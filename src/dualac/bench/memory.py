@@ -12,6 +12,7 @@ from dualac.training.run import Run
 from dualac.types import Spec
 
 BLOCK = 10_000  # transitions that are written at once
+EPISODE = 1_000  # transitions from one start to the next
 
 
 def filled(capacity: int, spec: Spec) -> Replay:
@@ -19,10 +20,11 @@ def filled(capacity: int, spec: Spec) -> Replay:
     replay, draw = Replay(capacity, spec, np.random.SeedSequence(0)), np.random.default_rng(0)
     for start in range(0, capacity, BLOCK):
         count = min(BLOCK, capacity - start)
-        shapes = {"obs": (count, spec.obs_dim), "action": (count, spec.action_dim), "reward": (count,), "next_obs": (count, spec.obs_dim)}
+        ends = np.append(np.arange(EPISODE - 1, count - 1, EPISODE), count - 1)
+        shapes = {"obs": (count, spec.obs_dim), "action": (count, spec.action_dim), "reward": (count,), "led": (len(ends), spec.obs_dim)}
         block = {name: draw.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()}
-        replay.write(start, block | {"discount": np.ones(count, np.float32)})
-    replay.added = capacity
+        replay.write(start, block | {"discount": np.ones(count, np.float32), "ends": ends})
+    replay.restore(capacity, replay.sampler_state())
     return replay
 
 

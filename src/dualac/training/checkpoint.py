@@ -20,11 +20,12 @@ import safetensors
 import safetensors.numpy
 
 from dualac.errors import DataError, RunFailedError, TryAgainError, is_disk_trouble
-from dualac.training.replay import Replay
+from dualac.training.replay import Replay, Slots
 
-SCHEMA = 1
+SCHEMA = 2
 KEPT = 2
-MOST_SEGMENTS = 64  # beyond this the replay is written afresh as one file
+MOST_SEGMENTS = 64  # beyond this the replay is written afresh
+PIECE = 50_000  # transitions in a file at most: it is in memory twice while it is written
 
 REPLAY = "replay/"
 _UNREADABLE = (DataError, OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError)
@@ -103,12 +104,11 @@ class Checkpoints:
         for step in reversed(candidates):
             try:
                 manifest, arrays = self._read(step, lambda name: True)
-                segments = {name: _load(self.path / str(step) / name) for name in _segments(manifest)}
             except _UNREADABLE as error:
                 damaged.append(f"checkpoint {self.path / str(step)} is damaged ({error})")
                 continue
-            for name, segment in segments.items():
-                replay.write(_span(name)[0], segment)
+            for name in _segments(manifest):  # one by one: together they would be a second replay in memory
+                replay.write(_span(name)[0], _load(self.path / str(step) / name))
             replay.restore(manifest["added"], manifest["sampler"])
             self._newest = manifest
             for later in (s for s in candidates if s > step):  # set aside, not deleted: the step will be written again
@@ -150,7 +150,7 @@ class Checkpoints:
             raise DataError(f"the replay of {self.path / str(step)} cannot be read ({error})") from None
         if not segments:
             raise DataError(f"the replay of {self.path / str(step)} is empty")
-        return {name: np.concatenate([segment[name] for segment in segments]) for name in segments[0]}
+        return {name: np.concatenate([segment[name] for segment in segments]) for name in Slots._fields}
 
     def _read(self, step: int, wanted: Callable[[str], bool]) -> tuple[dict[str, Any], Arrays]:
         """Manifest and state of a checkpoint, once every wanted file has its size and hash."""
@@ -176,9 +176,10 @@ class Checkpoints:
         for name in kept:
             _link(self.path / str(before["step"]) / name, partial / name)
         start = max([replay.oldest(), *(_span(name)[1] for name in kept)])
-        if start < replay.added:
-            name = f"{REPLAY}{start}-{replay.added}.safetensors"
-            kept[name] = _write(partial / name, safetensors.numpy.save(replay.read(start, replay.added)))
+        for first in range(start, replay.added, PIECE):
+            last = min(first + PIECE, replay.added)
+            name = f"{REPLAY}{first}-{last}.safetensors"
+            kept[name] = _write(partial / name, safetensors.numpy.save(replay.read(first, last)))
         return kept
 
     def _discard(self, step: int) -> None:

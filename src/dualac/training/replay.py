@@ -1,5 +1,12 @@
-"""What was lived: a ring of transitions in NumPy, with a generator of its own."""
+"""What was lived: a ring of transitions in NumPy, with a generator of its own.
 
+An observation is stored once: what a transition led to is what the next one began with. Only where it is not, at the end of an episode, and for the
+newest, is it kept beside the ring.
+"""
+
+import os
+import tempfile
+from pathlib import Path
 from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
@@ -7,75 +14,130 @@ import numpy as np
 from dualac.errors import DataError
 from dualac.types import Spec, Transition
 
+FOLLOWS = -1  # a transition led to what the next one begins with
+NEWEST = 0  # where what the newest led to is kept
+
 
 class Slots(NamedTuple):
-    """The ring's arrays; the same fields as a Transition."""
+    """The ring's arrays."""
 
     obs: np.ndarray
     action: np.ndarray
     reward: np.ndarray
     discount: np.ndarray
-    next_obs: np.ndarray
 
 
 class Replay:
     """`added` counts every transition ever stored; transition i lives in slot i % capacity until it is overwritten."""
 
-    def __init__(self, capacity: int, spec: Spec, seed: np.random.SeedSequence) -> None:
+    def __init__(self, capacity: int, spec: Spec, seed: np.random.SeedSequence, *, mapped: Path | None = None) -> None:
+        """`mapped`: a directory in whose file system the ring is, instead of in memory; nothing of it is left when the process ends."""
         self.capacity = capacity
         self.added = 0
-        self._slots = Slots(*(np.zeros((capacity, *shape), np.float32) for shape in _shapes(spec)))
+        self._slots = Slots(*(_zeros((capacity, *shape), mapped) for shape in _shapes(spec)))
+        self._led = np.full(capacity, FOLLOWS, np.int32)  # of each slot: FOLLOWS, or where in `_kept` what it led to is
+        self._kept = np.zeros((16, spec.obs_dim), np.float32)
+        self._free = list(range(len(self._kept) - 1, NEWEST, -1))
         self._sampler = np.random.Generator(np.random.PCG64(seed))
 
     @property
     def size(self) -> int:
         return min(self.added, self.capacity)
 
-    def add(self, *transition: Any) -> None:
-        """obs, action, reward, discount, next_obs."""
-        slot = self.added % self.capacity
-        for ring, value in zip(self._slots, transition, strict=True):
-            ring[slot] = value
+    @property
+    def nbytes(self) -> int:
+        return sum(ring.nbytes for ring in self._slots) + self._led.nbytes + self._kept.nbytes
+
+    def add(self, obs: np.ndarray, action: np.ndarray, reward: SupportsFloat, discount: float, next_obs: np.ndarray) -> None:
+        slot, before = self.added % self.capacity, (self.added - 1) % self.capacity
+        self._release(self._led[[slot]])
+        self._slots.obs[slot], self._slots.action[slot], self._slots.reward[slot], self._slots.discount[slot] = obs, action, reward, discount
+        if self.added and before != slot:
+            follows = self._slots.obs[slot].tobytes() == self._kept[NEWEST].tobytes()
+            self._led[before] = FOLLOWS if follows else self._keep(self._kept[NEWEST])
+        self._led[slot] = NEWEST
+        self._kept[NEWEST] = next_obs
         self.added += 1
 
     def sample(self, minibatches: int, batch_size: int) -> Transition:
         """Minibatches drawn uniformly with replacement, in one gather. Fresh arrays each time: JAX on CPU may alias what it is given."""
-        return self._gather(self._sampler, (minibatches, batch_size))
+        return self._gather(self._sampler.integers(0, self.size, (minibatches, batch_size)))
 
     def glance(self, generator: np.random.Generator, batch_size: int) -> Transition:
         """A minibatch that the sampler does not notice."""
-        return self._gather(generator, (batch_size,))
+        return self._gather(generator.integers(0, self.size, (batch_size,)))
 
-    def _gather(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Transition:
-        rows = generator.integers(0, self.size, shape)
-        return Transition(*(ring[rows] for ring in self._slots))  # pyright: ignore[reportArgumentType]
+    def _gather(self, rows: np.ndarray) -> Transition:
+        obs, action, reward, discount = (ring[rows] for ring in self._slots)
+        return Transition(obs, action, reward, discount, self._next(rows))  # pyright: ignore[reportArgumentType]
+
+    def _next(self, rows: np.ndarray) -> np.ndarray:
+        found = self._slots.obs.take(rows + 1, axis=0, mode="wrap")
+        led = self._led[rows]
+        ends = led != FOLLOWS
+        found[ends] = self._kept[led[ends]]
+        return found
 
     def oldest(self) -> int:
         """Index of the oldest transition still kept."""
         return max(0, self.added - self.capacity)
 
     def read(self, start: int, stop: int) -> dict[str, np.ndarray]:
-        """Transitions start..stop-1 by index of addition."""
+        """Transitions start..stop-1 by index of addition; `led` is what those at `ends` led to, with which the next does not begin."""
         slots = np.arange(start, stop) % self.capacity
-        return {name: ring[slots] for name, ring in self._slots._asdict().items()}
+        ends = self._led[slots] != FOLLOWS
+        ends[-1:] = True  # what comes next is in another file
+        return {name: ring[slots] for name, ring in self._slots._asdict().items()} | {"ends": np.flatnonzero(ends), "led": self._next(slots[ends])}
 
     def write(self, start: int, arrays: dict[str, np.ndarray]) -> None:
-        """The inverse of `read`, for transitions that still fit."""
+        """The inverse of `read`, for transitions that still fit. What follows one another is written in that order."""
         count = len(arrays["reward"])
         for name, ring in self._slots._asdict().items():
             if arrays[name].shape != (count, *ring.shape[1:]):
                 raise DataError(f"the replay holds {name} of shape {arrays[name].shape[1:]}, the task has {ring.shape[1:]}")
         skip = max(0, count - self.capacity)
         slots = np.arange(start + skip, start + count) % self.capacity
+        self._release(self._led[slots])
         for name, ring in self._slots._asdict().items():
             ring[slots] = arrays[name][skip:]
+        self._led[slots] = FOLLOWS
+        for end, led in zip(arrays["ends"].tolist(), arrays["led"], strict=True):
+            if end >= skip:
+                self._led[(start + end) % self.capacity] = self._keep(led)
+        if not skip and count < self.capacity:
+            self._join((start - 1) % self.capacity, slots[:1])
+
+    def _join(self, before: int, slots: np.ndarray) -> None:
+        """Two files that follow one another: what the first ended with is what the second begins with, unless an episode ended there."""
+        for slot in slots:
+            led = self._led[[before]]
+            if led[0] != FOLLOWS and self._kept[led[0]].tobytes() == self._slots.obs[slot].tobytes():
+                self._release(led)
+                self._led[before] = FOLLOWS
 
     def sampler_state(self) -> dict[str, Any]:
         return dict(self._sampler.bit_generator.state)
 
     def restore(self, added: int, sampler_state: dict[str, Any]) -> None:
+        """After all has been written."""
         self.added = added
+        newest = (added - 1) % self.capacity
+        if added and self._led[newest] > NEWEST:
+            self._kept[NEWEST] = self._kept[self._led[newest]]
+            self._release(self._led[[newest]])
+            self._led[newest] = NEWEST
         self._sampler.bit_generator.state = sampler_state
+
+    def _keep(self, obs: np.ndarray) -> int:
+        if not self._free:
+            self._free = list(range(2 * len(self._kept) - 1, len(self._kept) - 1, -1))
+            self._kept = np.concatenate([self._kept, np.zeros_like(self._kept)])
+        place = self._free.pop()
+        self._kept[place] = obs
+        return place
+
+    def _release(self, led: np.ndarray) -> None:
+        self._free += led[led > NEWEST].tolist()
 
 
 def to_float32(number: SupportsFloat) -> np.float32:
@@ -85,8 +147,17 @@ def to_float32(number: SupportsFloat) -> np.float32:
 
 
 def replay_bytes(capacity: int, spec: Spec) -> int:
-    return 4 * capacity * sum(int(np.prod(shape)) for shape in _shapes(spec))
+    """Of its ring. What episodes ended with, one observation each, comes on top."""
+    return 4 * capacity * (1 + sum(int(np.prod(shape)) for shape in _shapes(spec)))
 
 
 def _shapes(spec: Spec) -> tuple[tuple[int, ...], ...]:
-    return (spec.obs_dim,), (spec.action_dim,), (), (), (spec.obs_dim,)
+    return (spec.obs_dim,), (spec.action_dim,), (), ()
+
+
+def _zeros(shape: tuple[int, ...], mapped: Path | None) -> np.ndarray:
+    if mapped is None:
+        return np.zeros(shape, np.float32)
+    with tempfile.TemporaryFile(dir=mapped) as file:
+        os.posix_fallocate(file.fileno(), 0, 4 * int(np.prod(shape)))  # now: a page for which there is no disk later would be a crash
+        return np.memmap(file, np.float32, "r+", shape=shape).view(np.ndarray)
