@@ -131,16 +131,17 @@ class Frame(NamedTuple):
 
 def read(places: Sequence[Path], *, training_rows: int | None = TRAINING_ROWS) -> Frame:
     """The runs at or below some directories, in the order of their paths, each once. `training_rows` None reads every row of train.jsonl."""
-    runs, damaged = [], []
+    runs: dict[str, RunRecord] = {}
+    damaged: list[Damage] = []
     paths, plans = find(places, damaged)
-    for path in paths:
+    for real, path in paths.items():
         try:
-            runs.append(read_run(path, training_rows=training_rows))
+            runs[real] = read_run(path, training_rows=training_rows)
         except DataError as error:
             damaged.append(Damage(path, str(error)))
     plan = {os.path.realpath(one.path): one for one in planned(plans, places, damaged)}
-    runs = [_as_planned(run, plan.pop(os.path.realpath(run.path), None)) for run in runs]
-    return Frame(runs, [*damaged, *(one for run in runs for one in run.damaged)], list(plan.values()))
+    found = [_as_planned(run, plan.pop(real, None)) for real, run in runs.items()]
+    return Frame(found, [*damaged, *(one for run in found for one in run.damaged)], list(plan.values()))
 
 
 def planned(plans: Sequence[Path], places: Sequence[Path], damaged: list[Damage]) -> Iterable[Planned]:
@@ -195,25 +196,25 @@ def furthest(run: RunRecord) -> tuple[float, int]:
     return float(steps.max(initial=-1.0)), len(steps)
 
 
-def find(places: Sequence[Path], damaged: list[Damage]) -> tuple[list[Path], list[Path]]:
-    """The directories with a run.json below any of these, and the plans that speak of them: those below, and those of the directories above.
-    What cannot be entered is named.
+def find(places: Sequence[Path], damaged: list[Damage]) -> tuple[dict[str, Path], list[Path]]:
+    """The directories with a run.json below any of these, by their real paths, and the plans that speak of them: those below, and those of the
+    directories above. What cannot be entered is named.
     """
-    runs: dict[Path, Path] = {}
+    runs: dict[str, Path] = {}
     plans: dict[Path, Path] = {}
     for place in places:
         told: list[OSError] = []
         for home, folders, files in os.walk(place, onerror=told.append):
             folders[:] = sorted(name for name in folders if name not in NEVER_ENTERED)
             if "run.json" in files:
-                runs.setdefault(Path(home).resolve(), Path(home))
+                runs.setdefault(os.path.realpath(home), Path(home))
             if PLAN in files:
                 plans.setdefault(Path(home).resolve(), Path(home) / PLAN)
         damaged.extend(Damage(Path(str(error.filename)), error.strerror or "cannot be entered") for error in told)
         for home in place.resolve().parents[:DEEP]:
             if (home / PLAN).is_file():
                 plans.setdefault(home, home / PLAN)
-    return sorted(runs.values()), sorted(plans.values())
+    return dict(sorted(runs.items(), key=lambda item: item[1])), sorted(plans.values())
 
 
 def read_run(path: Path, *, training_rows: int | None = TRAINING_ROWS) -> RunRecord:

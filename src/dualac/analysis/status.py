@@ -34,9 +34,9 @@ def survey(place: Path) -> tuple[list[Mark], list[Damage]]:
     damaged: list[Damage] = []
     marks: dict[str, Mark] = {}
     paths, plans = find([place], damaged)
-    for path in paths:
+    for real, path in paths.items():
         try:
-            marks[os.path.realpath(path)] = look(path)
+            marks[real] = look(path)
         except (DataError, KeyError, TypeError) as error:
             damaged.append(Damage(path, f"run.json cannot be used: {error}"))
     for plan in planned(plans, [place], damaged):
