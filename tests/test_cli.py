@@ -391,7 +391,7 @@ def test_a_signal_checkpoints_and_prints_the_command_that_resumes_to_the_same_en
     resumed, _, err = here(*command)
     assert (resumed, err) == (0, "")
     assert (path / "DONE").exists()
-    assert [event["event"] for event in rows(path / "events.jsonl")] == ["started", "first_checkpoint", "resumed", "done"]
+    assert [event["event"] for event in rows(path / "events.jsonl")] == ["started", "first_checkpoint", "interrupted", "resumed", "done"]
     assert [row["step"] for row in rows(path / "eval.jsonl")] == [0, 20, 40]
 
 
