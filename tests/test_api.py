@@ -163,11 +163,12 @@ def test_an_environment_is_gymnasiums_with_actions_from_minus_one_to_one():
 
 
 @pytest.mark.parametrize("row", ["dac", "sac", tiny("dac")], ids=["dac", "sac", "own"])
-def test_an_agent_is_ten_pure_functions(row):
+def test_an_agent_is_pure_functions(row):
     import jax
 
     agent = dualac.make_agent(row, obs_dim=3, action_dim=2)
-    assert agent._fields == ("init", "update", "explore", "exploit", "hear", "reset", "restart_explorer", "judged", "diagnose", "value")
+    names = ("init", "update", "draw", "step", "explore", "exploit", "hear", "reset", "restart_explorer", "judged", "diagnose", "value")
+    assert agent._fields == names
     state = jax.eval_shape(agent.init, jax.random.key(0))
     action, memory = jax.eval_shape(lambda state: agent.exploit(state, (), np.zeros(3, np.float32)), state)
     assert action.shape == (2,)
