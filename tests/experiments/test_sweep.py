@@ -305,6 +305,17 @@ def test_a_second_commit_of_the_same_is_none_and_of_something_else_an_error_that
     assert json.loads((tmp_path / "DONE").read_text())["step"] == 20
 
 
+def test_what_a_killed_writer_left_is_swept_up(tmp_path):
+    (run,) = expand(toy_experiment(1))[:1]
+    path = prepare(run, tmp_path)
+    (path / "eval.jsonl").write_text("")
+    for left in (path / "DONE.1.partial", tmp_path / "plan.json.1.partial"):
+        left.write_text("{")
+    claim(tmp_path, "toy", [run])
+    commit(path, run.steps, run.identity())
+    assert not list(tmp_path.rglob("*.partial"))
+
+
 def test_an_attempt_that_was_given_up_may_write_no_more(tmp_path):
     first = Attempt.begin(tmp_path)
     first.require()

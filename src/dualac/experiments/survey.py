@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from dualac.errors import DataError
-from dualac.training.run import DONE, Run, read_json, require_same, write_json
+from dualac.training.run import DONE, Run, read_json, require_same, sweep_up, write_json
 
 PLAN = "plan.json"
 State = Literal["done", "failed", "begun", "missing"]
@@ -56,6 +56,7 @@ def claim(out: Path, experiment: str, runs: list[Run]) -> None:
     with (out / ".plan-lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another sweep may plan for this directory at the same moment
         before = require_own(out, experiment)
+        sweep_up(out)
         write_json(out / PLAN, {"experiment": experiment, "runs": _cells({**before, **_new(before, runs)})})
 
 

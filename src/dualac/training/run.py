@@ -225,6 +225,13 @@ def commit(path: Path, step: int, identity: str) -> None:
             f"Remove {done} to keep those rows, or {path} to begin anew"
         )
     write_json(done, told)
+    sweep_up(path)
+
+
+def sweep_up(place: Path) -> None:
+    """What writers left that were killed while they wrote; by whoever owns the place, so that none is at work."""
+    for left in place.glob("*.partial"):
+        left.unlink(missing_ok=True)
 
 
 def _steps(rows: Path) -> list[int]:
