@@ -1,7 +1,8 @@
 """Trains a run in several lives, each ended by SIGKILL exactly where it is told, the last one free to finish.
 
-python killed.py RUN WHERE:WHEN...
+python killed.py [--aside] RUN WHERE:WHEN...
 
+--aside        evaluations go on beside the learner, however short they are
 WHERE:WHEN is  step:N     as the environment answers to step N
                learnt:N   after the update of step N, before anything is written about it
                reset:N    as the networks are reset after step N
@@ -20,7 +21,7 @@ from unittest import mock
 
 # Before the fork: imported once for all lives, and the simulator too. No life has started a JAX device yet, so each is as good as a fresh process.
 from dualac import envs
-from dualac.training import checkpoint, learner, loop, member
+from dualac.training import checkpoint, evaluate, learner, loop, machine, member
 from dualac.training.run import load
 
 
@@ -81,7 +82,11 @@ def life(run: Path, death: str | None) -> int:
 
 
 def main() -> None:
-    run, deaths = Path(sys.argv[1]), sys.argv[2:]
+    words = sys.argv[1:]
+    if words[0] == "--aside":
+        words.pop(0)
+        evaluate.SHORT, machine._others[:] = -1.0, machine.usable_cores()[-1:]
+    run, deaths = Path(words[0]), words[1:]
     envs.make(load(run).task).close()
     for death in deaths:
         ended = life(run, death)

@@ -64,8 +64,8 @@ EACH = (
 WORLDS = pytest.mark.parametrize(("name", "world"), [("dac", {}), ("sac", CARTPOLE)], ids=["dac-toy", "sac-cartpole"])
 
 
-def killed(run: Path, *deaths: str) -> None:
-    told = python(KILLED, run, *deaths)
+def killed(run: Path, *deaths: str, aside: bool = False, **env: str) -> None:
+    told = python(KILLED, *["--aside"] * aside, run, *deaths, **env)
     assert told.returncode == 0, told.stderr
 
 
@@ -185,6 +185,15 @@ def test_evaluating_more_often_changes_nothing_else(golden, tmp_path):
     assert manifest(last(usual))["sampler"] == manifest(last(more))["sampler"]
     assert rows(usual, "eval.jsonl") == [row for row in rows(more, "eval.jsonl") if row["step"] % 10 == 0]
     assert len(rows(more, "eval.jsonl")) == 41 * 2
+
+
+def test_evaluating_beside_the_learner_changes_nothing_wherever_it_is_killed(golden, tmp_path):
+    """At 20 and 30 a checkpoint is written while the evaluation of the same step goes on; the life that resumes there owes it."""
+    run = a_run(checkpoint_every=10)
+    path = prepare(run, tmp_path)
+    killed(path, "named:20", "step:24", "named:30", aside=True, TMPDIR=str(tmp_path))  # where nobody holds the lease of a core
+    assert [manifest(path / "checkpoints" / str(step))["facts"]["owes_evaluation"] for step in checkpoint_steps(path)] == [True, False]
+    assert_same_run(path, golden(run))
 
 
 def test_evaluating_longer_plays_the_same_episodes_first(golden, tmp_path):

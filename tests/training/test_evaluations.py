@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -58,6 +60,55 @@ def test_a_long_evaluation_is_helped_on_a_core_that_is_idle_and_gives_the_same_r
     (helper,) = stage._beside
     assert os.sched_getaffinity(helper.unwrapped._process.pid) == {other_core}
     stage.close()
+
+
+def test_an_evaluation_goes_on_beside_its_caller_on_an_idle_core_and_gives_the_same_rows(other_core, monkeypatch):
+    monkeypatch.setattr(evaluate_module, "SHORT", 0.0)
+    stage, seen = Stage(guarded()), []
+    assert stage.aside(act, SEEDS) is None  # nothing is known yet of how long it takes
+    alone = stage.evaluate(act, SEEDS, lambda seed, error: None)
+
+    def watched(obs):
+        seen.append((os.sched_getaffinity(0), machine._lease(other_core)))
+        return act(obs)
+
+    begun = stage.aside(watched, SEEDS)
+    assert begun is not None
+    assert begun.wait(lambda seed, error: None) == alone
+    assert {(frozenset(cores), lease) for cores, lease in seen} == {(frozenset({other_core}), None)}
+    lease = machine._lease(other_core)
+    assert lease is not None
+    assert stage.aside(act, SEEDS) is None  # taken
+    os.close(lease)
+    stage.close()
+
+
+def test_what_broke_beside_the_learner_is_told_by_whoever_waits(other_core, monkeypatch):
+    monkeypatch.setattr(evaluate_module, "SHORT", -1.0)
+    stage, told = Stage(guarded("RaiseInStepAlways")), []
+    begun = stage.aside(act, SEEDS)
+    assert begun is not None
+    begun.rows.result()
+    assert told == []
+    begun.wait(lambda seed, error: told.append(seed))
+    assert told == SEEDS
+    stage.close()
+
+
+def test_closing_leaves_an_evaluation_unfinished(other_core, monkeypatch):
+    monkeypatch.setattr(evaluate_module, "SHORT", -1.0)
+    stage, begun = Stage(guarded()), threading.Event()
+
+    def slow(obs):
+        begun.set()
+        time.sleep(0.05)
+        return act(obs)
+
+    aside = stage.aside(slow, list(range(1000)))
+    assert begun.wait(60.0)
+    stage.close()
+    assert aside is not None
+    assert sum("bad" in row for row in aside.rows.result()) > 900
 
 
 @pytest.mark.parametrize("why", ["short", "taken", "unpinned"])

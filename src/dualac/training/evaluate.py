@@ -2,9 +2,11 @@
 
 import contextlib
 import math
+import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -23,6 +25,7 @@ Broken = Callable[[int, BrokenEpisodeError], None]
 Played = tuple[dict[str, Any], BrokenEpisodeError | None]
 HIDDEN = 0.05  # share of a value that a time limit may hide
 LONG = 5.0  # seconds left of an evaluation from which on it pays to have others help: they take about two to be there
+SHORT = 1.0  # seconds of an evaluation up to which it is not worth a process of its own
 
 
 class Judge(NamedTuple):
@@ -80,6 +83,20 @@ def evaluate(
     return [{"episode": index, "seed": seed, **row} for index, (seed, (row, _)) in enumerate(zip(seeds, played, strict=True))]
 
 
+class Aside(NamedTuple):
+    """An evaluation that goes on while the learner does."""
+
+    rows: Future[list[dict[str, Any]]]
+    broken: list[tuple[int, BrokenEpisodeError]]
+
+    def wait(self, broken: Broken) -> list[dict[str, Any]]:
+        """Its rows. What broke is told here, by whoever asked and not by the thread that played."""
+        rows = self.rows.result()
+        for seed, error in self.broken:
+            broken(seed, error)
+        return rows
+
+
 class Stage:
     """Where a run is evaluated: in an environment of its own, and, where that takes long and other cores are idle, in further ones on those."""
 
@@ -87,6 +104,9 @@ class Stage:
         """`others`: the cores that may help; those that this process keeps off since it was pinned, unless told otherwise."""
         self.env, self._others = env, others
         self._beside: list[Guarded] = []
+        self._took = 0.0  # seconds of the last evaluation that was waited for
+        self._thread = ThreadPoolExecutor(1)
+        self._closing = threading.Event()
 
     def evaluate(self, act: Act, seeds: list[int], broken: Broken, judge: Judge | None = None) -> list[dict[str, Any]]:
         """The first episode tells how long the others will take."""
@@ -95,9 +115,32 @@ class Stage:
         left = seeds[1:]
         with borrowed(len(left) - 1 if (time.monotonic() - began) * len(left) > LONG else 0, self._others) as cores:
             more = evaluate([self.env, *self._on(cores)], act, left, broken, judge)
+        self._took = time.monotonic() - began
         return rows + [{**row, "episode": index} for index, row in enumerate(more, 1)]
 
+    def aside(self, act: Act, seeds: list[int], judge: Judge | None = None) -> Aside | None:
+        """The same rows from idle cores alone, while the caller goes on. None where no core is idle, or where waiting is a matter of a moment."""
+        held = contextlib.ExitStack()
+        cores = held.enter_context(borrowed(len(seeds) if self._took > SHORT else 0, self._others))
+        if not cores:
+            return None
+        heard: list[tuple[int, BrokenEpisodeError]] = []
+
+        def unless_closing(obs: np.ndarray) -> np.ndarray:
+            if self._closing.is_set():
+                raise BrokenEpisodeError("was left unfinished")
+            return act(obs)
+
+        def played() -> list[dict[str, Any]]:
+            with held:
+                os.sched_setaffinity(0, cores)  # of this thread, and of those that it starts
+                return evaluate(self._on(cores) or [self.env], unless_closing, seeds, lambda *told: heard.append(told), judge)
+
+        return Aside(self._thread.submit(played), heard)
+
     def close(self) -> None:
+        self._closing.set()
+        self._thread.shutdown()
         for env in (self.env, *self._beside):
             env.close()
 

@@ -57,7 +57,8 @@ class Learner:
         return list(actions) if self.size > 1 else [actions]
 
     def exploit(self, index: int) -> Callable[[np.ndarray], np.ndarray]:
-        state = self.agent.judged(self.member_state(index))
+        """How one seed acts at its best now, whatever is learned later."""
+        state = jax.tree.map(jnp.copy, self.agent.judged(self.member_state(index)))
         return lambda obs: np.asarray(self._exploit(state, obs))
 
     def learn(self, batches: list[Transition], step: int) -> None:
@@ -90,8 +91,8 @@ class Learner:
         return {f"train/{name}": float(value) for name, value in self._diagnose(self.member_state(index), batch).items()}
 
     def value(self, index: int) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """The critics' mean, as a function of many states and actions. They are judged in pieces of one size, so that it is compiled once."""
-        state = self.member_state(index)
+        """The critics' mean now, as a function of many states and actions. They are judged in pieces of one size, so that it is compiled once."""
+        state = jax.tree.map(jnp.copy, self.member_state(index))
 
         def judged(obs: np.ndarray, action: np.ndarray) -> np.ndarray:
             pieces = range(0, len(obs), PIECE)

@@ -18,7 +18,7 @@ from dualac.errors import DataError, DualacError, RunFailedError, TryAgainError,
 from dualac.spelling import difference
 from dualac.training import machine
 from dualac.training.checkpoint import Snapshot
-from dualac.training.evaluate import Judge, summary
+from dualac.training.evaluate import Aside, Broken, Judge, summary
 from dualac.training.learner import Learner
 from dualac.training.lock import owned
 from dualac.training.member import Member
@@ -76,6 +76,7 @@ class Session:
         self._pace = _Pace()
         self._fresh = False  # whether the initial policy is still to be evaluated
         self._shown: list[dict[str, Any]] = [{} for _ in self.members]
+        self._aside: dict[int, tuple[int, Aside]] = {}  # of a member, the step whose policy is being evaluated while it learns on
 
     def start(self, *, allow_inexact: bool) -> None:
         """Stand at the last whole checkpoint, or at the first step."""
@@ -124,6 +125,8 @@ class Session:
             if time.monotonic() - last > TICK:
                 last = time.monotonic()
                 self.tell("progress")
+                if self._aside and all(aside.rows.done() for _, aside in self._aside.values()):
+                    self.conclude()
             yield step
 
     def _interact(self, actions: list[np.ndarray], step: int) -> None:
@@ -165,22 +168,45 @@ class Session:
 
     def evaluate(self) -> None:
         self.introduce()
-        self._evaluate_at(self.step)
+        self.conclude()
+        self._evaluate_at(self.step, aside=self.step < self.run.steps)
 
-    def _evaluate_at(self, step: int) -> None:
-        for i, member in enumerate(self.members):
-            broken = functools.partial(member.count_bad_evaluation, step)
-            judge = Judge(self.learner.value(i), member.run.algorithm.gamma)
-            rows = member.stage.evaluate(self.learner.exploit(i), member.eval_seeds(step), broken, judge)
-            means = summary(rows, member.run.protocol.success)
-            member.log.evaluation([{"step": step, **row} for row in rows], means, step)
-            self._shown[i] |= means
-        self.tell("evaluated")
+    def _evaluate_at(self, step: int, *, owing: list[int] | None = None, aside: bool = False) -> None:
+        """Of all members, or of those that owe it. `aside`: on idle cores while learning goes on, where there are any."""
+        for i in range(len(self.members)) if owing is None else owing:
+            member = self.members[i]
+            seeds, judge = member.eval_seeds(step), Judge(self.learner.value(i), member.run.algorithm.gamma)
+            begun = member.stage.aside(self.learner.exploit(i), seeds, judge) if aside else None
+            if begun:
+                self._aside[i] = step, begun
+            else:
+                self._evaluated(i, step, member.stage.evaluate(self.learner.exploit(i), seeds, self._broken(i, step), judge))
+        if not self._aside:
+            self.tell("evaluated")
+
+    def conclude(self) -> None:
+        """Write down what was evaluated meanwhile, waiting for it if need be."""
+        while self._aside:
+            i, (step, begun) = self._aside.popitem()
+            self._evaluated(i, step, begun.wait(self._broken(i, step)))
+            if not self._aside:
+                self.tell("evaluated")
+
+    def _broken(self, index: int, step: int) -> Broken:
+        return functools.partial(self.members[index].count_bad_evaluation, step)
+
+    def _evaluated(self, index: int, step: int, rows: list[dict[str, Any]]) -> None:
+        means = summary(rows, self.run.protocol.success)
+        self.members[index].log.evaluation([{"step": step, **row} for row in rows], means, step)
+        self._shown[index] |= means
 
     def checkpoint(self) -> None:
         self.introduce()
+        if any(step < self.step for step, _ in self._aside.values()):
+            self.conclude()
         for i, member in enumerate(self.members):
             first = not member.checkpoints.steps()
+            member.owes_evaluation = i in self._aside  # of this very step: whoever resumes here evaluates again
             member.save(self.step, self.learner.save(i), self.fingerprint, self._seconds(member))
             if first:
                 member.log.event(FIRST_CHECKPOINT, self.step)
@@ -266,6 +292,9 @@ class Session:
                 self._warn(member, "inexact_resume", sentence)
         self._event("resumed", **machine.origin())
         self.tell("resumed")
+        owing = [i for i, member in enumerate(self.members) if member.owes_evaluation]
+        if owing:
+            self._evaluate_at(self.step, owing=owing)
 
     def _test_replay(self, member: Member) -> None:
         trouble = member.test_replay(self.step)

@@ -61,6 +61,7 @@ class Member:
         self.bad_steps: list[int] = []
         self.bad_total = 0
         self.bad_evaluations: list[int] = []
+        self.owes_evaluation = False  # whether the policy of the last checkpoint is still to be evaluated
         self.replays = True  # whether an episode can be played again
         self.seconds = 0.0  # spent on this run before this process took it up
 
@@ -177,7 +178,7 @@ class Member:
         facts = {
             "fingerprint": fingerprint, "positions": self.log.positions(), "episodes": self.episodes, "total": self.total,
             "succeeded": self.succeeded, "recent": list(self.recent), "bad_steps": self.bad_steps, "bad_total": self.bad_total,
-            "bad_evaluations": self.bad_evaluations, "seconds": seconds,
+            "bad_evaluations": self.bad_evaluations, "owes_evaluation": self.owes_evaluation, "seconds": seconds,
         }  # fmt: skip
         self.attempt.require()
         self.checkpoints.save(Snapshot(step, arrays, facts), self.replay)
@@ -187,7 +188,7 @@ class Member:
         facts = snapshot.facts
         self.log.rewind(facts["positions"], snapshot.step)
         self.episodes, self.bad_steps, self.bad_total = facts["episodes"], list(facts["bad_steps"]), facts["bad_total"]
-        self.bad_evaluations = list(facts.get("bad_evaluations", []))
+        self.bad_evaluations, self.owes_evaluation = list(facts.get("bad_evaluations", [])), facts.get("owes_evaluation", False)
         self.recent.extend(facts["recent"])
         self.seconds = facts["seconds"]
         trouble = self._play_again(snapshot) if self.replays else NOT_AGAIN.format(self.run.task)
