@@ -154,8 +154,8 @@ def smoke() -> str | None:
     from dualac.agents.critics import Scalar
     from dualac.agents.explorers import OptimisticActor
     from dualac.agents.policies import Soft
-    from dualac.training.launch import Flags, Work, launch
-    from dualac.training.run import Run, prepare
+    from dualac.training.launch import Work, launch
+    from dualac.training.run import Flags, Run, prepare
 
     small = replace(ALGORITHMS["dac"], policy=Soft((8,)), explorer=OptimisticActor(hidden=(8,)), critic=Scalar(hidden=(8,)))
     task = "dmc/cartpole-swingup" if version("dm_control") else "gym/Pendulum-v1"

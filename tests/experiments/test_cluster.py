@@ -30,8 +30,8 @@ from dualac.experiments.cluster import LOOPBACK, on_ray
 from dualac.experiments.plan import expand
 from dualac.experiments.survey import survey
 from dualac.experiments.watch import Watch
-from dualac.training.launch import Effort, Flags, Work
-from dualac.training.run import prepare
+from dualac.training.launch import Effort, Work
+from dualac.training.run import Flags, prepare
 
 needs_ray = pytest.mark.cluster
 SAME = {"ray_version": "2.60.0", "python_version": platform.python_version()}
@@ -285,7 +285,7 @@ def test_the_live_view_tells_speed_and_what_is_left(fake, monkeypatch, tmp_path)
 TELL = "tests.experiments.test_cluster:tell"
 
 
-def tell(paths, report, **flags):
+def tell(paths, report, flags):
     """A work that writes down which command it is told of."""
     (paths[0] / "command").write_text(os.environ[COMMAND])
 

@@ -27,9 +27,9 @@ from dualac.experiments.plan import Scale, expand, find_experiment, scaled
 from dualac.experiments.survey import Unit, claim, look, survey
 from dualac.experiments.sweep import Orders, order, sweep
 from dualac.experiments.watch import Watch
-from dualac.training.launch import Effort, Failure, Flags, Work, _Launcher, launch
+from dualac.training.launch import Effort, Failure, Work, _Launcher, launch
 from dualac.training.lock import Attempt, owned
-from dualac.training.run import commit, load, prepare
+from dualac.training.run import Flags, commit, load, prepare
 
 
 def states(outcome) -> dict[int, set[str]]:

@@ -27,7 +27,7 @@ def toy_experiment(seeds, tasks=("gym/Pendulum-v1",), **changes) -> Experiment:
     return Experiment("toy", "does the control plane hold?", (Grid(("sac", "dac"), tasks, seeds=seeds, **{"steps": 20_000, **changes}),))
 
 
-def carry_out(paths: list[Path], report, **flags) -> None:
+def carry_out(paths: list[Path], report, flags) -> None:
     """As `loop.train` does: own the run, begin an attempt, write rows, commit. Each execution leaves a line in a log that no attempt shares."""
     (path,) = paths
     with owned(path):
@@ -51,7 +51,7 @@ def carry_out(paths: list[Path], report, **flags) -> None:
         report({"kind": "done", "path": str(path), "seed": run.seed, "step": run.steps, "steps": run.steps, "fps": 1.0, "metrics": {}})
 
 
-def linger(paths: list[Path], report, **flags) -> None:
+def linger(paths: list[Path], report, flags) -> None:
     """Until it is asked to stop, as a training that checkpoints."""
     asked: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))

@@ -18,7 +18,7 @@ from dualac.agents.actor_critic import Algorithm
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.envs import Protocol
 from dualac.spelling import options, replaced
-from dualac.training.run import Run, prepare
+from dualac.training.run import Flags, Run, prepare
 
 ROOT = Path(__file__).parents[2]
 CLOCK = ("time/fps", "time/time_elapsed")  # the columns of train.jsonl that no run has twice alike
@@ -56,7 +56,7 @@ def go_on(*paths: Path, **words: Any) -> list[dict[str, Any]]:
     from dualac.training.loop import train
 
     heard: list[dict[str, Any]] = []
-    train(list(paths), heard.append, **words)
+    train(list(paths), heard.append, Flags(**words))
     return heard
 
 

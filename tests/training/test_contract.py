@@ -202,6 +202,12 @@ def test_evaluating_longer_plays_the_same_episodes_first(golden, tmp_path):
     assert rows(usual, "eval.jsonl") == [row for row in rows(more, "eval.jsonl") if row["episode"] < 2]
 
 
+def test_a_replay_on_disk_changes_nothing_and_is_gone_with_the_process(golden, tmp_path):
+    path = trained(a_run(), tmp_path, replay_on_disk=True)
+    assert_same_run(path, golden(a_run()))
+    assert {entry.name for entry in path.iterdir()} == {entry.name for entry in golden(a_run()).iterdir()}
+
+
 def test_checkpointing_more_often_changes_nothing_else(golden, tmp_path):
     usual, more = golden(a_run()), trained(a_run(checkpoint_every=1), tmp_path)
     assert_same_run(more, usual)

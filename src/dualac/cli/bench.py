@@ -118,7 +118,7 @@ def _memory(parser: Parser, words: list[str]) -> int:
     asked = parser.parse(words)
     _known(asked.algorithm)
     spec = sizes(_task(asked.task))
-    require_memory(replay_bytes(_positive(asked.capacity, "--capacity"), spec), f"a replay of {asked.capacity} transitions")
+    require_memory(replay_bytes(_positive(asked.capacity, "--capacity"), spec), f"a replay of {asked.capacity} transitions", "lower --capacity")
     row = answer(ask(MEMORY, 1, algorithm=asked.algorithm, obs=spec.obs_dim, actions=spec.action_dim, capacity=asked.capacity))
     row = {
         "task": _task(asked.task),

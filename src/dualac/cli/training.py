@@ -37,7 +37,7 @@ def train(words: list[str]) -> int:
         raise UsageError("--out needs a directory of its own, such as runs/default")
     for run in runs:
         require_same(run, asked.out)
-    announce(runs, asked.threads, isolation(asked))
+    announce(runs, asked.threads, flags_of(asked))
     paths = [prepare(run, asked.out) for run in runs]
     return carry_out([paths] if together else [[path] for path in paths], asked)
 
@@ -106,6 +106,7 @@ def add_launch_options(parser: Parser) -> None:
     parser.add_argument("--allow-inexact", action="store_true", help="resume although the bits will differ: other versions, other cores")
     parser.add_argument("--isolate-env", action="store_true", help="the environment in a process of its own, which may hang or crash")
     parser.add_argument("--env-timeout", type=float, metavar="SECONDS", help="for an isolated environment's answer (60)", default=argparse.SUPPRESS)
+    parser.add_argument("--replay-on-disk", action="store_true", help="the replay in a file beside the run: for one larger than memory")
     parser.add_argument("--quiet", action="store_true", help="no progress")
 
 
@@ -131,7 +132,13 @@ def accelerated() -> bool:
     return accelerator_installed()
 
 
-def announce(runs: list[Any], threads: int, isolated: float | None) -> None:
+def flags_of(asked: argparse.Namespace) -> Any:
+    from dualac.training.run import Flags
+
+    return Flags(asked.allow_inexact, asked.tensorboard, isolation(asked), asked.replay_on_disk)
+
+
+def announce(runs: list[Any], threads: int, flags: Any) -> None:
     """Say what will be done, having made sure that it can be: the task loads, the replays of all seeds that run at once fit."""
     from dualac import envs
     from dualac.training.machine import require_memory, usable_cores
@@ -142,18 +149,19 @@ def announce(runs: list[Any], threads: int, isolated: float | None) -> None:
     if not 1 <= threads <= cores:
         raise UsageError(f"--threads must be between 1 and {cores}, the cores this process may use, not {threads}")
     run = runs[0]
-    env = envs.make(run.task, protocol=run.protocol, isolated=isolated)
+    env = envs.make(run.task, protocol=run.protocol, isolated=flags.isolated)
     spec = Spec(env.observation_space.shape[0], env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
     with quiet_end():
         env.close()
     at_once = len(runs) if run.pack else min(len(runs), cores // threads)
     each = replay_bytes(min(run.capacity, run.steps), spec)
-    require_memory(each * at_once, f"the replay of {at_once} seed{'s' * (at_once > 1)} at once, {min(run.capacity, run.steps)} transitions each,")
+    if not flags.replay_on_disk:
+        require_memory(each * at_once, f"the replay of {at_once} seed{'s' * (at_once > 1)} at once, {min(run.capacity, run.steps)} transitions each,")
     how = "one packed program" if run.pack else f"{at_once} process{'es' * (at_once > 1)} at a time, {threads} core{'s' * (threads > 1)} each"
     seeds = ", ".join(str(run.seed) for run in runs)
     console.print(
         f"{run.name} on {run.task}: {spec.obs_dim} observations, {spec.action_dim} actions; {run.steps} steps, replay ratio {run.replay_ratio}; "
-        f"seed {seeds} ({how}); replay {each / 1e6:.0f} MB a seed",
+        f"seed {seeds} ({how}); replay {each / 1e6:.0f} MB a seed{' on disk' * flags.replay_on_disk}",
         soft_wrap=True,
     )
 
@@ -161,10 +169,10 @@ def announce(runs: list[Any], threads: int, isolated: float | None) -> None:
 def carry_out(packs: list[list[Path]], asked: argparse.Namespace) -> int:
     """Launch what is not finished, watch it, tell how it ended."""
     from dualac.display import Display
-    from dualac.training.launch import Flags, launch
+    from dualac.training.launch import launch
     from dualac.training.run import is_done, require_resumable
 
-    isolated = isolation(asked)
+    flags = flags_of(asked)
     left = [pack for pack in packs if not all(is_done(path) for path in pack)]
     refused: dict[int, DualacError] = {}
     for number, path in ((number, path) for number, pack in enumerate(left) for path in pack):
@@ -179,14 +187,14 @@ def carry_out(packs: list[list[Path]], asked: argparse.Namespace) -> int:
         console.print("already done; dualac train with a larger --steps goes on from there")
     threads = getattr(asked, "threads", None)
     with Display(console, quiet=asked.quiet) as display:
-        failures = launch([work_of(pack, threads) for pack in left], display, Flags(asked.allow_inexact, asked.tensorboard, isolated))
+        failures = launch([work_of(pack, threads) for pack in left], display, flags)
     errors = [failure.error for failure in failures] + list(refused.values())
     for error in errors:
         print(f"dualac: {one_line(str(error))}", file=sys.stderr)
     if not errors:
         from dualac.conclusion import conclude  # it draws: half a second that no training should wait for
 
-        conclude([path for pack in packs for path in pack], console, isolated)
+        conclude([path for pack in packs for path in pack], console, flags.isolated)
     return max((error.code for error in errors), default=0)
 
 

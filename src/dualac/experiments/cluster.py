@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from dualac.errors import COMMAND, DualacError, TryAgainError, UsageError
-from dualac.training.launch import Effort, Failure, Flags, Work, by_chance
+from dualac.training.launch import Effort, Failure, Work, by_chance
+from dualac.training.run import Flags
 from dualac.training.worker import FINISHED
 from dualac.types import Report
 
@@ -265,7 +266,7 @@ class _Watch:
         task = self._ray.remote(_carry_out).options
         return {
             task(num_cpus=work.threads, memory=work.memory, max_retries=effort.attempts - 1, retry_exceptions=[Died]).remote(
-                [str(path.resolve()) for path in work.paths], work.threads, effort.entry, tuple(flags.words()), os.environ.get(COMMAND, "")
+                [str(path.resolve()) for path in work.paths], work.threads, effort.entry, ("--flags", flags.spelt()), os.environ.get(COMMAND, "")
             ): work
             for work in self._works
         }

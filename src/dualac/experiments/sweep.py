@@ -9,9 +9,9 @@ from dualac.errors import refusal
 from dualac.experiments.cost import memory, weight
 from dualac.experiments.plan import Experiment, expand
 from dualac.experiments.survey import Unit, claim, survey
-from dualac.training.launch import Effort, Failure, Flags, Work, launch
+from dualac.training.launch import Effort, Failure, Work, launch
 from dualac.training.machine import available_memory
-from dualac.training.run import prepare, write_json
+from dualac.training.run import Flags, prepare, write_json
 from dualac.types import Report
 
 ATTEMPTS = 3  # at a run whose process dies, before it is set aside

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from dualac.errors import DualacError, LockedError, TryAgainError
 from dualac.training.machine import usable_cores
+from dualac.training.run import Flags
 from dualac.training.worker import FINISHED, TRAIN
 from dualac.types import Report
 
@@ -32,18 +33,6 @@ class Work(NamedTuple):
     """bytes it will take, as far as is known"""
     prepare: Callable[[], None] | None = None
     """called before it is begun: makes its directory"""
-
-
-class Flags(NamedTuple):
-    allow_inexact: bool = False
-    tensorboard: bool = False
-    isolated: float | None = None
-    """seconds that an environment in a process of its own has for an answer"""
-
-    def words(self) -> list[str]:
-        """As a worker takes them."""
-        words = ["--allow-inexact"] * self.allow_inexact + ["--tensorboard"] * self.tensorboard
-        return words + ([] if self.isolated is None else ["--isolate-env", str(self.isolated)])
 
 
 class Effort(NamedTuple):
@@ -181,7 +170,17 @@ class _Launcher:
             child.process.stdin.close()
 
     def _start(self, threads: int) -> _Child:
-        words = [sys.executable, "-m", "dualac.training.worker", "--threads", str(threads), "--entry", self._effort.entry, *self._flags.words()]
+        words = [
+            sys.executable,
+            "-m",
+            "dualac.training.worker",
+            "--threads",
+            str(threads),
+            "--entry",
+            self._effort.entry,
+            "--flags",
+            self._flags.spelt(),
+        ]
         process = subprocess.Popen(
             words,
             stdout=subprocess.PIPE,

@@ -22,7 +22,7 @@ from dualac.training.evaluate import Aside, Broken, Judge, summary
 from dualac.training.learner import Learner
 from dualac.training.lock import owned
 from dualac.training.member import Member
-from dualac.training.run import commit, write_json
+from dualac.training.run import USUAL, Flags, commit, write_json
 from dualac.types import Report
 
 STARTED, FIRST_CHECKPOINT = "started", "first_checkpoint"  # events: where the second is the later one, a run without checkpoints has lost them
@@ -33,15 +33,15 @@ class Interrupted(DualacError):
     """Stopped by a signal, after a checkpoint."""
 
 
-def train(paths: list[Path], report: Report, *, allow_inexact: bool = False, tensorboard: bool = False, isolated: float | None = None) -> None:
-    """Take runs, one or a pack of seeds, from wherever they are to their last step. `isolated`: see `envs.make`."""
+def train(paths: list[Path], report: Report, flags: Flags = USUAL) -> None:
+    """Take runs, one or a pack of seeds, from wherever they are to their last step."""
     with contextlib.ExitStack() as stack, _signals() as asked:
         for path in paths:
             stack.enter_context(owned(path))
-        session = Session(paths, report, tensorboard=tensorboard, isolated=isolated)
+        session = Session(paths, report, flags)
         stack.callback(session.close)
         try:
-            session.start(allow_inexact=allow_inexact)
+            session.start(allow_inexact=flags.allow_inexact)
             for member in session.members:
                 (member.path / "FAILED").unlink(missing_ok=True)  # DONE stays, to be compared with what comes now
             session.running = True
@@ -64,9 +64,9 @@ def train(paths: list[Path], report: Report, *, allow_inexact: bool = False, ten
 class Session:
     """A pack of runs in this process: members on the host's side, a learner on the device's."""
 
-    def __init__(self, paths: list[Path], report: Report, *, tensorboard: bool, isolated: float | None) -> None:
+    def __init__(self, paths: list[Path], report: Report, flags: Flags) -> None:
         machine.use_compilation_cache()
-        self.members = [Member(path, together=len(paths), tensorboard=tensorboard, isolated=isolated) for path in paths]
+        self.members = [Member(path, flags, together=len(paths)) for path in paths]
         self.run = self.members[0].run
         self.fingerprint = machine.fingerprint()
         self.step = 0

@@ -15,7 +15,7 @@ from dualac.training.lock import Attempt
 from dualac.training.log import Log
 from dualac.training.machine import require_memory
 from dualac.training.replay import Replay, replay_bytes
-from dualac.training.run import Run, load, record_task
+from dualac.training.run import USUAL, Flags, Run, load, record_task
 from dualac.types import Spec, Transition
 
 EPISODES, EVALUATIONS, WARMUP, SAMPLER, BASELINE, REPLAYED, GLANCE = range(1, 8)  # streams of random numbers; never renumber: runs depend on it
@@ -36,13 +36,13 @@ def episode_seed(seed: int, purpose: int, *index: int) -> int:
 
 
 class Member:
-    def __init__(self, path: Path, *, together: int = 1, tensorboard: bool = False, isolated: float | None = None) -> None:
-        """`together`: how many seeds have their replay in this process. `isolated`: see `envs.make`."""
-        self.path = path
+    def __init__(self, path: Path, flags: Flags = USUAL, *, together: int = 1) -> None:
+        """`together`: how many seeds have their replay in this process."""
+        self.path, self._flags = path, flags
         self.attempt = Attempt.begin(path)
         self.run: Run = load(path)
-        self.env = Guarded(self.run.task, self.run.protocol, isolated=isolated)
-        self.eval_env = Guarded(self.run.task, self.run.protocol, isolated=isolated)
+        self.env = Guarded(self.run.task, self.run.protocol, isolated=flags.isolated)
+        self.eval_env = Guarded(self.run.task, self.run.protocol, isolated=flags.isolated)
         self.stage = Stage(self.eval_env)
         if self.env.describe() != self.eval_env.describe():
             raise DataError(
@@ -52,10 +52,11 @@ class Member:
         self.spec = Spec(self.env.observation_space.shape[0], self.env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
         capacity = min(self.run.capacity, self.run.steps)
         replays = f"the replay of {together} seeds" if together > 1 else "a replay"
-        require_memory(together * replay_bytes(capacity, self.spec), f"{replays} of {capacity} transitions")
+        if not flags.replay_on_disk:
+            require_memory(together * replay_bytes(capacity, self.spec), f"{replays} of {capacity} transitions")
         self._capacity = capacity
         self.start_over()
-        self.log = Log(path, self.attempt.require, tensorboard=tensorboard)
+        self.log = Log(path, self.attempt.require, tensorboard=flags.tensorboard)
         self.recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
         self.episodes = 0
         self.bad_steps: list[int] = []
@@ -67,7 +68,8 @@ class Member:
 
     def start_over(self) -> None:
         """Nothing lived yet, and nothing known of earlier checkpoints."""
-        self.replay = Replay(self._capacity, self.spec, stream(self.run.seed, SAMPLER))
+        place = self.path if self._flags.replay_on_disk else None
+        self.replay = Replay(self._capacity, self.spec, stream(self.run.seed, SAMPLER), mapped=place)
         self.checkpoints = Checkpoints(self.path, *self.run.identities())
 
     def begin_episode(self, step: int) -> None:

@@ -8,7 +8,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from dualac.agents.actor_critic import Algorithm
 from dualac.envs import Protocol
@@ -116,6 +116,26 @@ class Run:
     def directory(self, out: Path) -> Path:
         task = self.task.replace("/", "-").replace(":", "-")
         return out / self.name / task / f"rr{self.replay_ratio}" / f"seed{self.seed}"
+
+
+class Flags(NamedTuple):
+    """How a run is carried out this time. None of it decides a number."""
+
+    allow_inexact: bool = False
+    """resume although the bits will differ"""
+    tensorboard: bool = False
+    """write TensorBoard files beside the rows"""
+    isolated: float | None = None
+    """seconds that an environment in a process of its own has for an answer; None: it has no such process"""
+    replay_on_disk: bool = False
+    """the replay in a file beside the run instead of in memory"""
+
+    def spelt(self) -> str:
+        """As a worker takes them."""
+        return json.dumps(self._asdict())
+
+
+USUAL = Flags()
 
 
 @functools.lru_cache(maxsize=4096, typed=True)  # True is not 1 in JSON

@@ -18,6 +18,7 @@ from typing import Any
 from dualac.errors import DualacError, TryAgainError, is_disk_trouble
 from dualac.parent import die_with_parent
 from dualac.training import machine
+from dualac.training.run import Flags
 
 TRAIN = "dualac.training.loop:train"
 FINISHED = "finished"
@@ -28,9 +29,7 @@ def main() -> int:
     parser.add_argument("paths", nargs="*", type=Path)
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--entry", default=TRAIN, help="what is done with the directories")
-    parser.add_argument("--allow-inexact", action="store_true")
-    parser.add_argument("--tensorboard", action="store_true")
-    parser.add_argument("--isolate-env", type=float, metavar="SECONDS")
+    parser.add_argument("--flags", type=json.loads, default={}, metavar="JSON", help="how: fields of Flags")
     words = parser.parse_args()
     speech = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever a simulator prints goes to the log, not into the conversation
@@ -47,7 +46,7 @@ def main() -> int:
         module, _, name = words.entry.partition(":")
         entry = getattr(importlib.import_module(module), name)  # JAX counts its cores when it is imported: after pinning
         for paths in [words.paths] if words.paths else told():
-            entry(paths, say, allow_inexact=words.allow_inexact, tensorboard=words.tensorboard, isolated=words.isolate_env)
+            entry(paths, say, Flags(**words.flags))
             say({"kind": FINISHED})
     except DualacError as error:
         say({"kind": "error", "text": str(error), "code": error.code})
