@@ -202,8 +202,10 @@ def test_evaluating_longer_plays_the_same_episodes_first(golden, tmp_path):
     assert rows(usual, "eval.jsonl") == [row for row in rows(more, "eval.jsonl") if row["episode"] < 2]
 
 
-def test_a_replay_on_disk_changes_nothing_and_is_gone_with_the_process(golden, tmp_path):
-    path = trained(a_run(), tmp_path, replay_on_disk=True)
+@pytest.mark.parametrize("place", ["disk", "device"])
+def test_where_the_replay_is_changes_nothing_and_nothing_of_it_stays(golden, tmp_path, place):
+    trained(extended(a_run(), 20), tmp_path, replay_in=place)
+    path = trained(a_run(), tmp_path, replay_in=place)
     assert_same_run(path, golden(a_run()))
     assert {entry.name for entry in path.iterdir()} == {entry.name for entry in golden(a_run()).iterdir()}
 

@@ -12,8 +12,9 @@ from dualac.agents.actor_critic import make_agent
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.spelling import replaced
 from dualac.training import learner as learner_module
-from dualac.training.learner import Learner
-from dualac.training.run import prepare
+from dualac.training.learner import UPDATE, Learner
+from dualac.training.member import Member
+from dualac.training.run import Flags, prepare
 from dualac.types import Agent, Spec, Transition
 
 SPEC = Spec(3, 2)
@@ -212,3 +213,27 @@ def test_acting_is_the_same_for_one_observation_alone_and_in_a_learner_that_was_
     obs = np.ones(3, np.float32)
     assert np.array_equal(learner.exploit(0)(obs), learner.exploit(0)(obs))
     assert jax.tree.all(jax.tree.map(lambda leaf: bool(np.isfinite(leaf).all()), learner.state))
+
+
+@pytest.mark.parametrize("pack", [(), (3, 4)], ids=["alone", "pack"])
+def test_learning_from_a_replay_on_the_device_moves_nothing_to_it_or_back(pack, tmp_path):
+    """From the minibatches to the metrics: a device that learns never waits for the host."""
+    runs = [a_run("top", seed=seed, pack=pack) for seed in pack or (3,)]
+    members = [Member(prepare(run, tmp_path), Flags(replay_in="device")) for run in runs]
+    learner = Learner(runs, members[0].spec)
+    for member in members:
+        member.begin_episode(0)
+        for step in range(20):
+            member.step(member.random_action(step), step)
+    batches = [[member.replay.sample(2, 8) for member in members] for _ in range(3)]
+    together = [Transition._make(map(learner._together, zip(*each, strict=True))) for each in batches]
+    learner.learn(batches[0], 10)  # which compiles
+    step = jax.device_put(np.uint32(11))
+    with jax.transfer_guard("disallow_explicit"):
+        for batch in together[1:]:
+            learner.state, learner.tally = learner._learn(learner.state, learner.tally, batch, learner._keys[UPDATE], step)
+        with pytest.raises(Exception, match="Disallowed host-to-device transfer"):
+            learner.learn(batches[0], 12)  # the number of the step is the host's
+    assert learner.diverged() == []
+    for member in members:
+        member.close()

@@ -11,7 +11,8 @@ from tests.training.runs import a_run, go_on
 
 from dualac.errors import UsageError
 from dualac.training import loop, machine
-from dualac.training.replay import Replay, replay_bytes
+from dualac.training.device import DeviceRing
+from dualac.training.replay import Replay, Ring, replay_bytes
 from dualac.training.run import prepare
 from dualac.types import Spec
 
@@ -147,22 +148,30 @@ def test_an_observation_is_stored_once():
     """A dog's: a million transitions of 223 and 38 numbers, in episodes of a thousand steps."""
     assert replay_bytes(1_000_000, Spec(223, 38)) + 1_000 * 223 * 4 < 1.1e9
     replay, _ = filled(1_000, 30_000)
-    assert len(replay._kept) <= 512  # a third of the transitions end an episode: places of those overwritten are used again
-    assert len(replay._free) + np.count_nonzero(replay._led > 0) + 1 == len(replay._kept)
+    assert len(replay.ring.ends) <= 512  # a third of the transitions end an episode: places of those overwritten are used again
+    assert len(replay._free) + np.count_nonzero(replay._led > 0) + 1 == len(replay.ring.ends)
 
 
-def test_a_ring_in_a_file_is_the_same_ring_and_leaves_nothing(tmp_path):
-    mapped, plain = Replay(10, SPEC, np.random.SeedSequence(0), mapped=tmp_path), Replay(10, SPEC, np.random.SeedSequence(0))
-    for number in range(25):
-        mapped.add(*transition(number))
-        plain.add(*transition(number))
-    assert all(np.array_equal(a, b) for a, b in zip(mapped.sample(2, 8), plain.sample(2, 8), strict=True))
+@pytest.mark.parametrize("place", ["file", "device"])
+def test_a_ring_elsewhere_is_the_same_ring(tmp_path, place):
+    """It grows places for the ends of episodes, wraps, is written to from another and goes on."""
+    ring = Ring(60, SPEC, tmp_path) if place == "file" else DeviceRing(60, SPEC)
+    there, here = (Replay(60, SPEC, np.random.SeedSequence(0), one) for one in (ring, None))
+    earlier, _ = filled(60, 47)
+    for replay in (there, here):
+        replay.write(0, earlier.read(0, 20))
+        replay.write(20, earlier.read(20, 47))
+        replay.restore(47, earlier.sampler_state())
+        for number in range(47, 150):
+            replay.add(*transition(number))
+    assert kept(there) == kept(here)
+    assert all(np.array_equal(a, b) for a, b in zip(there.sample(2, 8), here.sample(2, 8), strict=True))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_its_size_in_bytes_is_what_it_takes():
     replay, _ = filled(100, 0)
-    assert replay_bytes(100, SPEC) == replay.nbytes - replay._kept.nbytes
+    assert replay_bytes(100, SPEC) == replay.nbytes - replay.ring.ends.nbytes
 
 
 def test_a_replay_larger_than_memory_is_refused_before_anything_is_allocated(tmp_path, monkeypatch):

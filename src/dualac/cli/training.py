@@ -106,7 +106,8 @@ def add_launch_options(parser: Parser) -> None:
     parser.add_argument("--allow-inexact", action="store_true", help="resume although the bits will differ: other versions, other cores")
     parser.add_argument("--isolate-env", action="store_true", help="the environment in a process of its own, which may hang or crash")
     parser.add_argument("--env-timeout", type=float, metavar="SECONDS", help="for an isolated environment's answer (60)", default=argparse.SUPPRESS)
-    parser.add_argument("--replay-on-disk", action="store_true", help="the replay in a file beside the run: for one larger than memory")
+    places = "where the replay is: on the device that learns, or in a file beside the run, for one larger than memory (memory)"
+    parser.add_argument("--replay-in", choices=["memory", "disk", "device"], default="memory", help=places)
     parser.add_argument("--quiet", action="store_true", help="no progress")
 
 
@@ -135,7 +136,7 @@ def accelerated() -> bool:
 def flags_of(asked: argparse.Namespace) -> Any:
     from dualac.training.run import Flags
 
-    return Flags(asked.allow_inexact, asked.tensorboard, isolation(asked), asked.replay_on_disk)
+    return Flags(asked.allow_inexact, asked.tensorboard, isolation(asked), asked.replay_in)
 
 
 def announce(runs: list[Any], threads: int, flags: Any) -> None:
@@ -155,13 +156,13 @@ def announce(runs: list[Any], threads: int, flags: Any) -> None:
         env.close()
     at_once = len(runs) if run.pack else min(len(runs), cores // threads)
     each = replay_bytes(min(run.capacity, run.steps), spec)
-    if not flags.replay_on_disk:
+    if flags.replay_in == "memory":
         require_memory(each * at_once, f"the replay of {at_once} seed{'s' * (at_once > 1)} at once, {min(run.capacity, run.steps)} transitions each,")
     how = "one packed program" if run.pack else f"{at_once} process{'es' * (at_once > 1)} at a time, {threads} core{'s' * (threads > 1)} each"
     seeds = ", ".join(str(run.seed) for run in runs)
     console.print(
         f"{run.name} on {run.task}: {spec.obs_dim} observations, {spec.action_dim} actions; {run.steps} steps, replay ratio {run.replay_ratio}; "
-        f"seed {seeds} ({how}); replay {each / 1e6:.0f} MB a seed{' on disk' * flags.replay_on_disk}",
+        f"seed {seeds} ({how}); replay {each / 1e6:.0f} MB a seed, in {flags.replay_in}",
         soft_wrap=True,
     )
 

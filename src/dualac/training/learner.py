@@ -1,6 +1,6 @@
 """The agents of a pack on the device. The only vmap over seeds is here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -53,7 +53,7 @@ class Learner:
         self.tally = self._zeros()
 
     def explore(self, obs: list[np.ndarray], step: int) -> list[np.ndarray]:
-        actions = np.asarray(self._explore(self.state, self._host_stack(obs), self._keys[EXPLORE], np.uint32(step)))
+        actions = np.asarray(self._explore(self.state, self._together(obs), self._keys[EXPLORE], np.uint32(step)))
         return list(actions) if self.size > 1 else [actions]
 
     def exploit(self, index: int) -> Callable[[np.ndarray], np.ndarray]:
@@ -62,7 +62,7 @@ class Learner:
         return lambda obs: np.asarray(self._exploit(state, obs))
 
     def learn(self, batches: list[Transition], step: int) -> None:
-        batch = batches[0] if self.size == 1 else Transition(*(np.stack(leaves) for leaves in zip(*batches, strict=True)))  # pyright: ignore[reportArgumentType]
+        batch = Transition._make(map(self._together, zip(*batches, strict=True)))
         self.state, self.tally = self._learn(self.state, self.tally, batch, self._keys[UPDATE], np.uint32(step))
 
     def hear(self, returns: list[float | None], step: int) -> None:
@@ -70,7 +70,7 @@ class Learner:
         if any(value is not None for value in returns):
             heard = [to_float32(value or 0.0) for value in returns]
             ended = [np.bool_(value is not None) for value in returns]
-            self.state = self._hear(self.state, self._host_stack(heard), self._host_stack(ended), self._keys[HEAR], np.uint32(step))
+            self.state = self._hear(self.state, self._together(heard), self._together(ended), self._keys[HEAR], np.uint32(step))
 
     def reset(self, step: int, *, same_init: bool) -> None:
         self._renew(self._reset, 0 if same_init else step)
@@ -157,8 +157,9 @@ class Learner:
     def _stack(self, trees: list[Any]) -> Any:
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees) if self.size > 1 else jax.tree.map(jnp.array, trees[0])
 
-    def _host_stack(self, items: list[Any]) -> Any:
-        return np.stack(items) if self.size > 1 else items[0]
+    def _together(self, items: Sequence[Any]) -> Any:
+        """What the seeds have each, as one; where it already is, on the host or on the device."""
+        return (np if isinstance(items[0], np.ndarray | np.generic) else jnp).stack(items) if self.size > 1 else items[0]
 
     def _member(self, tree: Any, index: int) -> Any:
         return jax.tree.map(lambda leaf: leaf[index], tree) if self.size > 1 else tree

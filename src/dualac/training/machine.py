@@ -121,7 +121,7 @@ def _free_on_the_machine() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def require_memory(needed: int, what: str, instead: str = "lower --capacity or the number of seeds, or have --replay-on-disk") -> None:
+def require_memory(needed: int, what: str, instead: str = "lower --capacity or the number of seeds, or have --replay-in disk") -> None:
     free = available_memory()
     if needed > 0.8 * free:
         raise UsageError(f"{what} needs {needed / 1e9:.2f} GB and {free / 1e9:.2f} GB are free; {instead}")

@@ -9,12 +9,13 @@ import numpy as np
 from dualac.errors import BrokenEpisodeError, DataError, RunFailedError
 from dualac.spelling import difference
 from dualac.training.checkpoint import Arrays, Checkpoints, Facts, Snapshot
+from dualac.training.device import DeviceRing
 from dualac.training.evaluate import Stage
 from dualac.training.guarded import Guarded
 from dualac.training.lock import Attempt
 from dualac.training.log import Log
 from dualac.training.machine import require_memory
-from dualac.training.replay import Replay, replay_bytes
+from dualac.training.replay import Replay, Ring, replay_bytes
 from dualac.training.run import USUAL, Flags, Run, load, record_task
 from dualac.types import Spec, Transition
 
@@ -52,7 +53,7 @@ class Member:
         self.spec = Spec(self.env.observation_space.shape[0], self.env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
         capacity = min(self.run.capacity, self.run.steps)
         replays = f"the replay of {together} seeds" if together > 1 else "a replay"
-        if not flags.replay_on_disk:
+        if flags.replay_in == "memory":
             require_memory(together * replay_bytes(capacity, self.spec), f"{replays} of {capacity} transitions")
         self._capacity = capacity
         self.start_over()
@@ -68,8 +69,9 @@ class Member:
 
     def start_over(self) -> None:
         """Nothing lived yet, and nothing known of earlier checkpoints."""
-        place = self.path if self._flags.replay_on_disk else None
-        self.replay = Replay(self._capacity, self.spec, stream(self.run.seed, SAMPLER), mapped=place)
+        place = self.path if self._flags.replay_in == "disk" else None
+        ring = DeviceRing(self._capacity, self.spec) if self._flags.replay_in == "device" else Ring(self._capacity, self.spec, place)
+        self.replay = Replay(self._capacity, self.spec, stream(self.run.seed, SAMPLER), ring)
         self.checkpoints = Checkpoints(self.path, *self.run.identities())
 
     def begin_episode(self, step: int) -> None:

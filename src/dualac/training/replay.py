@@ -1,4 +1,4 @@
-"""What was lived: a ring of transitions in NumPy, with a generator of its own.
+"""What was lived: a ring of transitions, with a generator of its own.
 
 An observation is stored once: what a transition led to is what the next one began with. Only where it is not, at the end of an episode, and for the
 newest, is it kept beside the ring.
@@ -27,17 +27,51 @@ class Slots(NamedTuple):
     discount: np.ndarray
 
 
+class Ring:
+    """Where transitions are kept: arrays of NumPy, in memory or in a file."""
+
+    def __init__(self, capacity: int, spec: Spec, place: Path | None = None) -> None:
+        """`place`: a directory in whose file system the ring is, instead of in memory; nothing of it is left when the process ends."""
+        self.slots = Slots(*(_zeros((capacity, *shape), place) for shape in shapes(spec)))
+        self.ends = np.zeros((16, spec.obs_dim), np.float32)  # what is kept beside the ring: what transitions led to that none follows
+
+    def put(self, slots: Any, values: Slots) -> None:
+        for ring, value in zip(self.slots, values, strict=True):
+            ring[slots] = value
+
+    def keep(self, place: int, obs: np.ndarray) -> None:
+        self.ends[place] = obs
+
+    def grow(self) -> None:
+        """Twice the places to keep something in."""
+        self.ends = np.concatenate([self.ends, np.zeros_like(self.ends)])
+
+    def read(self, slots: np.ndarray) -> Slots:
+        return Slots(*(ring[slots] for ring in self.slots))
+
+    def led_to(self, slots: np.ndarray, led: np.ndarray) -> np.ndarray:
+        """What transitions led to: the next one's beginning, or what is kept in the place that `led` tells."""
+        found = self.slots.obs.take(slots + 1, axis=0, mode="wrap")
+        ends = led != FOLLOWS
+        found[ends] = self.ends[led[ends]]
+        return found
+
+    def gather(self, slots: np.ndarray, led: np.ndarray) -> Transition:
+        """Fresh arrays each time: JAX on CPU may alias what it is given."""
+        return Transition(*self.read(slots), self.led_to(slots, led))  # pyright: ignore[reportArgumentType]
+
+
 class Replay:
     """`added` counts every transition ever stored; transition i lives in slot i % capacity until it is overwritten."""
 
-    def __init__(self, capacity: int, spec: Spec, seed: np.random.SeedSequence, *, mapped: Path | None = None) -> None:
-        """`mapped`: a directory in whose file system the ring is, instead of in memory; nothing of it is left when the process ends."""
+    def __init__(self, capacity: int, spec: Spec, seed: np.random.SeedSequence, ring: Any = None) -> None:
+        """`ring`: where, if not in memory; what a `Ring` can be asked."""
         self.capacity = capacity
         self.added = 0
-        self._slots = Slots(*(_zeros((capacity, *shape), mapped) for shape in _shapes(spec)))
-        self._led = np.full(capacity, FOLLOWS, np.int32)  # of each slot: FOLLOWS, or where in `_kept` what it led to is
-        self._kept = np.zeros((16, spec.obs_dim), np.float32)
-        self._free = list(range(len(self._kept) - 1, NEWEST, -1))
+        self.ring: Ring = ring or Ring(capacity, spec)
+        self._led = np.full(capacity, FOLLOWS, np.int32)  # of each slot: FOLLOWS, or the place where what it led to is kept
+        self._newest = np.zeros(spec.obs_dim, np.float32)  # what the newest led to, as it is kept in the place NEWEST
+        self._free = list(range(len(self.ring.ends) - 1, NEWEST, -1))
         self._sampler = np.random.Generator(np.random.PCG64(seed))
 
     @property
@@ -46,37 +80,33 @@ class Replay:
 
     @property
     def nbytes(self) -> int:
-        return sum(ring.nbytes for ring in self._slots) + self._led.nbytes + self._kept.nbytes
+        return sum(ring.nbytes for ring in self.ring.slots) + self._led.nbytes + self.ring.ends.nbytes
 
     def add(self, obs: np.ndarray, action: np.ndarray, reward: SupportsFloat, discount: float, next_obs: np.ndarray) -> None:
         slot, before = self.added % self.capacity, (self.added - 1) % self.capacity
+        obs = np.asarray(obs, np.float32)
         self._release(self._led[[slot]])
-        self._slots.obs[slot], self._slots.action[slot], self._slots.reward[slot], self._slots.discount[slot] = obs, action, reward, discount
+        self.ring.put(slot, Slots(obs, action, reward, discount))  # pyright: ignore[reportArgumentType]
         if self.added and before != slot:
-            follows = self._slots.obs[slot].tobytes() == self._kept[NEWEST].tobytes()
-            self._led[before] = FOLLOWS if follows else self._keep(self._kept[NEWEST])
+            self._led[before] = FOLLOWS if obs.tobytes() == self._newest.tobytes() else self._keep(self._newest)
         self._led[slot] = NEWEST
-        self._kept[NEWEST] = next_obs
+        self._remember(np.asarray(next_obs, np.float32))
         self.added += 1
 
+    def _remember(self, newest: np.ndarray) -> None:
+        self._newest = newest.copy()
+        self.ring.keep(NEWEST, self._newest)
+
     def sample(self, minibatches: int, batch_size: int) -> Transition:
-        """Minibatches drawn uniformly with replacement, in one gather. Fresh arrays each time: JAX on CPU may alias what it is given."""
+        """Minibatches drawn uniformly with replacement, in one gather."""
         return self._gather(self._sampler.integers(0, self.size, (minibatches, batch_size)))
 
     def glance(self, generator: np.random.Generator, batch_size: int) -> Transition:
         """A minibatch that the sampler does not notice."""
         return self._gather(generator.integers(0, self.size, (batch_size,)))
 
-    def _gather(self, rows: np.ndarray) -> Transition:
-        obs, action, reward, discount = (ring[rows] for ring in self._slots)
-        return Transition(obs, action, reward, discount, self._next(rows))  # pyright: ignore[reportArgumentType]
-
-    def _next(self, rows: np.ndarray) -> np.ndarray:
-        found = self._slots.obs.take(rows + 1, axis=0, mode="wrap")
-        led = self._led[rows]
-        ends = led != FOLLOWS
-        found[ends] = self._kept[led[ends]]
-        return found
+    def _gather(self, slots: np.ndarray) -> Transition:
+        return self.ring.gather(slots, self._led[slots])
 
     def oldest(self) -> int:
         """Index of the oldest transition still kept."""
@@ -87,19 +117,19 @@ class Replay:
         slots = np.arange(start, stop) % self.capacity
         ends = self._led[slots] != FOLLOWS
         ends[-1:] = True  # what comes next is in another file
-        return {name: ring[slots] for name, ring in self._slots._asdict().items()} | {"ends": np.flatnonzero(ends), "led": self._next(slots[ends])}
+        led = self.ring.led_to(slots[ends], self._led[slots[ends]])
+        return self.ring.read(slots)._asdict() | {"ends": np.flatnonzero(ends), "led": led}
 
     def write(self, start: int, arrays: dict[str, np.ndarray]) -> None:
         """The inverse of `read`, for transitions that still fit. What follows one another is written in that order."""
         count = len(arrays["reward"])
-        for name, ring in self._slots._asdict().items():
+        for name, ring in self.ring.slots._asdict().items():
             if arrays[name].shape != (count, *ring.shape[1:]):
                 raise DataError(f"the replay holds {name} of shape {arrays[name].shape[1:]}, the task has {ring.shape[1:]}")
         skip = max(0, count - self.capacity)
         slots = np.arange(start + skip, start + count) % self.capacity
         self._release(self._led[slots])
-        for name, ring in self._slots._asdict().items():
-            ring[slots] = arrays[name][skip:]
+        self.ring.put(slots, Slots(*(arrays[name][skip:] for name in Slots._fields)))
         self._led[slots] = FOLLOWS
         for end, led in zip(arrays["ends"].tolist(), arrays["led"], strict=True):
             if end >= skip:
@@ -111,7 +141,7 @@ class Replay:
         """Two files that follow one another: what the first ended with is what the second begins with, unless an episode ended there."""
         for slot in slots:
             led = self._led[[before]]
-            if led[0] != FOLLOWS and self._kept[led[0]].tobytes() == self._slots.obs[slot].tobytes():
+            if led[0] != FOLLOWS and np.asarray(self.ring.ends[led[0]]).tobytes() == np.asarray(self.ring.slots.obs[slot]).tobytes():
                 self._release(led)
                 self._led[before] = FOLLOWS
 
@@ -123,17 +153,18 @@ class Replay:
         self.added = added
         newest = (added - 1) % self.capacity
         if added and self._led[newest] > NEWEST:
-            self._kept[NEWEST] = self._kept[self._led[newest]]
+            self._remember(np.asarray(self.ring.ends[self._led[newest]]))
             self._release(self._led[[newest]])
             self._led[newest] = NEWEST
         self._sampler.bit_generator.state = sampler_state
 
     def _keep(self, obs: np.ndarray) -> int:
         if not self._free:
-            self._free = list(range(2 * len(self._kept) - 1, len(self._kept) - 1, -1))
-            self._kept = np.concatenate([self._kept, np.zeros_like(self._kept)])
+            places = len(self.ring.ends)
+            self._free = list(range(2 * places - 1, places - 1, -1))
+            self.ring.grow()
         place = self._free.pop()
-        self._kept[place] = obs
+        self.ring.keep(place, obs)
         return place
 
     def _release(self, led: np.ndarray) -> None:
@@ -148,16 +179,16 @@ def to_float32(number: SupportsFloat) -> np.float32:
 
 def replay_bytes(capacity: int, spec: Spec) -> int:
     """Of its ring. What episodes ended with, one observation each, comes on top."""
-    return 4 * capacity * (1 + sum(int(np.prod(shape)) for shape in _shapes(spec)))
+    return 4 * capacity * (1 + sum(int(np.prod(shape)) for shape in shapes(spec)))
 
 
-def _shapes(spec: Spec) -> tuple[tuple[int, ...], ...]:
+def shapes(spec: Spec) -> tuple[tuple[int, ...], ...]:
     return (spec.obs_dim,), (spec.action_dim,), (), ()
 
 
-def _zeros(shape: tuple[int, ...], mapped: Path | None) -> np.ndarray:
-    if mapped is None:
+def _zeros(shape: tuple[int, ...], place: Path | None) -> np.ndarray:
+    if place is None:
         return np.zeros(shape, np.float32)
-    with tempfile.TemporaryFile(dir=mapped) as file:
+    with tempfile.TemporaryFile(dir=place) as file:
         os.posix_fallocate(file.fileno(), 0, 4 * int(np.prod(shape)))  # now: a page for which there is no disk later would be a crash
         return np.memmap(file, np.float32, "r+", shape=shape).view(np.ndarray)

@@ -8,7 +8,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, Literal, NamedTuple, final
 
 from dualac.agents.actor_critic import Algorithm
 from dualac.envs import Protocol
@@ -127,8 +127,8 @@ class Flags(NamedTuple):
     """write TensorBoard files beside the rows"""
     isolated: float | None = None
     """seconds that an environment in a process of its own has for an answer; None: it has no such process"""
-    replay_on_disk: bool = False
-    """the replay in a file beside the run instead of in memory"""
+    replay_in: Literal["memory", "disk", "device"] = "memory"
+    """where the replay is: on the device that learns, or in a file beside the run, which is gone with the process"""
 
     def spelt(self) -> str:
         """As a worker takes them."""
