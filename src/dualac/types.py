@@ -49,5 +49,6 @@ class Agent(NamedTuple):
     reset: Callable[[State, Key], State]  # networks, scalars and optimisers afresh; what knows only about the task stays
     restart_explorer: Callable[[State, Key], State]
     judged: Callable[[State], State]  # the part that `exploit` reads: passing on the rest would cost half the time of an action
+    exploring: Callable[[State], State]  # the part that `explore` reads
     diagnose: Callable[[State, Transition], Metrics]  # what is too dear to be measured at every update
     value: Callable[[State, Array, Array], Float[Array, "batch"]]  # the critics' mean

@@ -13,7 +13,7 @@ from dualac.agents.distributions import TanhNormal
 from dualac.agents.explorers import Explorer, FromPolicy, Noise, OptimisticActor, Surroundings, UpperBoundShift
 from dualac.agents.policies import Policy, Soft
 from dualac.agents.risk import Pessimism, spread
-from dualac.agents.trained import Trained, all_finite, norm
+from dualac.agents.trained import Trained, all_finite, bare, norm
 from dualac.errors import UsageError
 from dualac.spelling import settle
 from dualac.types import Agent, Key, Metrics, Normals, Spec, Transition
@@ -237,7 +237,11 @@ def exploit(row: Algorithm, state: State, memory: tuple[()], obs: Array) -> tupl
 
 
 def judged(row: Algorithm, state: State) -> State:
-    return State((), state.policy, state.explorer if row.judged == "explorer" else (), ())  # pyright: ignore[reportArgumentType]
+    return bare(State((), state.policy, state.explorer if row.judged == "explorer" else (), ()))  # pyright: ignore[reportArgumentType]
+
+
+def exploring(row: Algorithm, state: State) -> State:
+    return bare(State((), state.policy, state.explorer, state.critic._replace(target=()) if row.explorer.asks_critics else ()))  # pyright: ignore[reportArgumentType]
 
 
 def value(row: Algorithm, state: State, obs: Array, action: Array) -> Array:
@@ -261,6 +265,7 @@ def make_agent(row: Algorithm, spec: Spec) -> Agent:
         reset=partial(reset, row, spec),
         restart_explorer=partial(restart_explorer, row, spec),
         judged=partial(judged, row),
+        exploring=partial(exploring, row),
         diagnose=partial(diagnose, row),
         value=partial(value, row),
     )

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -40,6 +40,8 @@ def require_distribution(policy: Policy, why: str) -> None:
 class Follower(ABC):
     """What every explorer can be asked. Those that have nothing of their own to learn are content with what stands here, and say how they act."""
 
+    asks_critics: ClassVar[bool] = True  # whether it looks at `upper` where it acts; one that does not acts a little faster
+
     def __post_init__(self) -> None:
         settle(self)
 
@@ -65,6 +67,8 @@ class Follower(ABC):
 class FromPolicy(Follower):
     """The policy explores by its own randomness."""
 
+    asks_critics: ClassVar[bool] = False
+
     def check(self, policy: Policy, floor: float) -> None:
         require_distribution(policy, "FromPolicy explores by the policy's own randomness")
 
@@ -76,6 +80,8 @@ class FromPolicy(Follower):
 @dataclass(frozen=True)
 class Noise(Follower):
     """The policy's best action, blurred: clip(pi(s) + N(0, sigma^2), -1, 1)."""
+
+    asks_critics: ClassVar[bool] = False
 
     sigma: float = 0.1
     """standard deviation of the noise; TD3's authors use 0.1, the DAC paper's table prints 0.5"""
@@ -145,8 +151,9 @@ class OptimisticActor(Follower):
     It is a perturbation of the pessimist p: mean mu_p + shift(s), standard deviation sigma_p * mult(s); it acts with `std_multiplier` times that.
     The KL is taken before that widening: the optimist answers for its own deviation, not for the constant it is given.
     Two duals hold the KL per action dimension at `target_kl`. Above it, optimism beta_o falls and the KL weight tau rises; below, the reverse.
-
     """
+
+    asks_critics: ClassVar[bool] = False
 
     form: Literal["perturbation", "simple", "deterministic", "independent"] = "perturbation"
     """how it departs from the pessimist: shift and multiplier (the paper), shift only, shift and no noise, or not tied to it: a second whole actor"""

@@ -53,7 +53,7 @@ class Learner:
         self.tally = self._zeros()
 
     def explore(self, obs: list[np.ndarray], step: int) -> list[np.ndarray]:
-        actions = np.asarray(self._explore(self.state, self._together(obs), self._keys[EXPLORE], np.uint32(step)))
+        actions = np.asarray(self._explore(self.agent.exploring(self.state), self._together(obs), self._keys[EXPLORE], np.uint32(step)))
         return list(actions) if self.size > 1 else [actions]
 
     def exploit(self, index: int) -> Callable[[np.ndarray], np.ndarray]:
