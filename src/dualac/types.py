@@ -41,7 +41,9 @@ class Agent(NamedTuple):
     update: Callable[
         ..., tuple[State, Metrics]
     ]  # (state, batch, key, count); `count` updates came before, which only delayed actors ask; a metric that is NaN was not measured
-    draw: Callable[[Key, int], Any]  # (key, how many numbers a batch's actions are) -> what one update leaves to chance
+    draw: Callable[
+        ..., Any
+    ]  # (key, how many numbers a batch's actions are, part, parts) -> what one update leaves to chance, for a part of the batch
     step: Callable[..., tuple[State, Metrics]]  # (state, batch, what was drawn, count); many updates draw at once, and so in less time
     explore: Callable[[State, Memory, Array, Key], tuple[Array, Memory]]
     exploit: Callable[[State, Memory, Array], tuple[Array, Memory]]

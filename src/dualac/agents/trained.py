@@ -1,5 +1,6 @@
 """Parameters together with the optimiser that moves them."""
 
+import itertools
 from typing import Any, NamedTuple
 
 import jax
@@ -26,6 +27,24 @@ class Trained(NamedTuple):
 def trained(params: Params) -> Trained:
     mean, square = (jax.tree.map(jnp.zeros_like, params) for _ in range(2))
     return Trained(params, Adam(jnp.zeros((), jnp.int32), mean, square))
+
+
+PARTS = "parts"  # the axis of devices over which a minibatch may be split
+
+
+def shared(means: Any) -> Any:
+    """Means over a part of a minibatch, gradients of them among these, become means over all of it; what they are where it is whole.
+
+    As one vector: every exchange between devices has them wait for one another.
+    """
+    try:
+        jax.lax.axis_size(PARTS)
+    except NameError:  # no such axis: nothing is split
+        return means
+    leaves, tree = jax.tree.flatten(means)
+    vector = jax.lax.pmean(jnp.concatenate([leaf.ravel() for leaf in leaves]), PARTS)
+    pieces = jnp.split(vector, list(itertools.accumulate(leaf.size for leaf in leaves))[:-1])
+    return jax.tree.unflatten(tree, [piece.reshape(leaf.shape) for piece, leaf in zip(pieces, leaves, strict=True)])
 
 
 def descend(learner: Trained, grads: Params, lr: float, b1: float = 0.9) -> Trained:

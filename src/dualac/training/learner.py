@@ -6,8 +6,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dualac.agents.actor_critic import cheap, make_agent
+from dualac.agents.trained import PARTS, shared
 from dualac.errors import DataError
 from dualac.training.checkpoint import Arrays, Snapshot
 from dualac.training.member import EPISODE
@@ -39,9 +41,10 @@ class Learner:
         self._restart = jax.jit(lambda state, key, step: self.agent.restart_explorer(state, jax.random.fold_in(key, step)))
         self._diagnose = jax.jit(self.agent.diagnose)
         self._value = jax.jit(self.agent.value)
+        self._parts = _parts(self.size)
         self._explore = jax.jit(self._lift(self._explore_one, (0, 0, 0, None)))
         self._exploit = jax.jit(lambda state, obs: self.agent.exploit(state, (), obs)[0])
-        self._learn = jax.jit(self._lift(self._learn_one, (0, 0, 0, 0, None)), donate_argnums=(0, 1))
+        self._learn = jax.jit(self._split(self._lift(self._learn_one, (0, 0, 0, 0, None))), donate_argnums=(0, 1))
         self._hear = jax.jit(self._lift(self._hear_one, (0, 0, 0, 0, None)))
         self.state: State = self._fresh(0)
         # Traced here for the names of its metrics, inlined where it learns: the same program as without jit, traced once.
@@ -53,7 +56,7 @@ class Learner:
         self.tally = self._zeros()
 
     def explore(self, obs: list[np.ndarray], step: int) -> list[np.ndarray]:
-        actions = np.asarray(self._explore(self.agent.exploring(self.state), self._together(obs), self._keys[EXPLORE], np.uint32(step)))
+        actions = np.asarray(self._explore(self._here(self.agent.exploring(self.state)), self._together(obs), self._keys[EXPLORE], np.uint32(step)))
         return list(actions) if self.size > 1 else [actions]
 
     def exploit(self, index: int) -> Callable[[np.ndarray], np.ndarray]:
@@ -70,7 +73,8 @@ class Learner:
         if any(value is not None for value in returns):
             heard = [to_float32(value or 0.0) for value in returns]
             ended = [np.bool_(value is not None) for value in returns]
-            self.state = self._hear(self.state, self._together(heard), self._together(ended), self._keys[HEAR], np.uint32(step))
+            told = self._together(heard), self._together(ended)
+            self.state = self._everywhere(self._hear(self._here(self.state), *told, self._keys[HEAR], np.uint32(step)))
 
     def reset(self, step: int, *, same_init: bool) -> None:
         self._renew(self._reset, 0 if same_init else step)
@@ -113,7 +117,7 @@ class Learner:
         template = {"agent": self.member_state(0), "tally": self._member(self.tally, 0)}
         trees = [rebuilt(template, {n: a for n, a in snapshot.arrays.items() if not n.startswith(EPISODE)}) for snapshot in snapshots]
         whole = self._stack(trees)
-        self.state, self.tally = whole["agent"], whole["tally"]
+        self.state, self.tally = self._everywhere((whole["agent"], whole["tally"]))
 
     def member_state(self, index: int) -> State:
         return self._member(self.state, index)
@@ -130,9 +134,12 @@ class Learner:
 
         updates = batches.reward.shape[0]
         keys = jax.random.split(jax.random.fold_in(key, step), updates)
-        chances = jax.vmap(lambda key: self.agent.draw(key, batches.action[0].size))(keys)  # all at once: a third of the time of one by one
+        part, parts = (jax.lax.axis_index(PARTS), self._parts.size) if self._parts else (0, 1)
+        size = batches.action[0].size * parts
+        chances = jax.vmap(lambda key: self.agent.draw(key, size, part, parts))(keys)  # all at once: a third of the time of one by one
         counts = (step - np.uint32(self._first_learning)) * np.uint32(updates) + jnp.arange(updates, dtype=jnp.uint32)
-        return jax.lax.scan(body, (state, tally), (batches, chances, counts))[0]
+        state, tally = jax.lax.scan(body, (state, tally), (batches, chances, counts))[0]
+        return state, shared(tally)
 
     def _hear_one(self, state: State, heard: jax.Array, ended: jax.Array, key: jax.Array, step: jax.Array) -> State:
         told = self.agent.hear(state, heard, jax.random.fold_in(key, step))
@@ -140,19 +147,33 @@ class Learner:
 
     def _fresh(self, step: int) -> State:
         """Initialised one by one, not by vmap: each seed starts from the very weights it has when it runs alone."""
-        return self._stack([self._init(key, np.uint32(step)) for key in self._init_keys])
+        return self._everywhere(self._stack([self._init(key, np.uint32(step)) for key in self._init_keys]))
 
     def _renew(self, renew: Callable, step: int) -> None:
         keys = enumerate(self._init_keys)
-        self.state = self._stack([renew(self.member_state(index), key, np.uint32(step)) for index, key in keys])
+        self.state = self._everywhere(self._stack([renew(self.member_state(index), key, np.uint32(step)) for index, key in keys]))
 
     def _zeros(self) -> Metrics:
         """Of each metric the sum, and how often it was measured."""
         zero = np.zeros((self.size, 2) if self.size > 1 else (2,), np.float32)
-        return {name: jnp.array(zero) for name in self._names}
+        return self._everywhere({name: jnp.array(zero) for name in self._names})
 
     def _lift(self, function: Callable, axes: tuple[int | None, ...]) -> Callable:
         return jax.vmap(function, in_axes=axes) if self.size > 1 else function
+
+    def _split(self, function: Callable) -> Callable:
+        """Learning from minibatches of which each device has a part. States are the same on all of them, to the bit."""
+        if self._parts is None:
+            return function
+        whole, part = PartitionSpec(), PartitionSpec(None, PARTS)
+        return jax.shard_map(function, mesh=self._parts, in_specs=(whole, whole, part, whole, whole), out_specs=whole, check_vma=False)
+
+    def _everywhere(self, tree: Any) -> Any:
+        return jax.device_put(tree, NamedSharding(self._parts, PartitionSpec())) if self._parts else tree
+
+    def _here(self, tree: Any) -> Any:
+        """As the first device has it: what is no work for many is done there."""
+        return jax.tree.map(lambda leaf: leaf.addressable_data(0), tree) if self._parts else tree
 
     def _stack(self, trees: list[Any]) -> Any:
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees) if self.size > 1 else jax.tree.map(jnp.array, trees[0])
@@ -162,7 +183,13 @@ class Learner:
         return (np if isinstance(items[0], np.ndarray | np.generic) else jnp).stack(items) if self.size > 1 else items[0]
 
     def _member(self, tree: Any, index: int) -> Any:
-        return jax.tree.map(lambda leaf: leaf[index], tree) if self.size > 1 else tree
+        return jax.tree.map(lambda leaf: leaf[index], tree) if self.size > 1 else self._here(tree)
+
+
+def _parts(seeds: int) -> Mesh | None:
+    """The devices over which a minibatch is split: the cores of a pinned process, where one seed has them all."""
+    devices = jax.local_devices()
+    return Mesh(np.array(devices), (PARTS,)) if jax.default_backend() == "cpu" and seeds == 1 and len(devices) > 1 else None
 
 
 def _padded(rows: np.ndarray) -> np.ndarray:

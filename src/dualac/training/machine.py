@@ -46,6 +46,8 @@ def pin(threads: int) -> list[int]:
     os.sched_setaffinity(0, chosen)
     _others[:] = [core for core in cores if core not in chosen]
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+    if threads > 1:  # a device a core, over which minibatches are split
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={threads}".strip()
     return sorted(chosen)
 
 
