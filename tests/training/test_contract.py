@@ -27,6 +27,7 @@ from tests.training.runs import (
     replay_of,
     rows,
     same,
+    timeless,
     tiny,
     trained,
 )  # fmt: skip
@@ -91,6 +92,27 @@ def test_a_run_killed_once_ends_as_one_that_never_was(name, world, death, golden
     path = prepare(run, tmp_path)
     killed(path, death)
     assert_same_run(path, golden(run))
+
+
+@pytest.mark.kill
+@pytest.mark.skipif(len(machine.usable_cores()) < 2, reason="one core")
+def test_a_run_on_two_cores_is_resumed_to_the_bit(tmp_path):
+    """Stopped at its 24th step it goes on where it was; with one core it is refused, since the bits would differ."""
+    run = a_run("dac")
+
+    def on_two(steps: int, place: str) -> Path:
+        path = prepare(extended(run, steps), tmp_path / place)
+        told = python("-m", "dualac.training.worker", "--threads", "2", path)
+        assert told.returncode == 0, told.stderr
+        return path
+
+    straight, stopped = on_two(40, "straight"), on_two(24, "stopped")
+    assert on_two(40, "stopped") == stopped
+    assert (last(stopped) / "state.safetensors").read_bytes() == (last(straight) / "state.safetensors").read_bytes()
+    assert timeless(stopped) == timeless(straight)
+    longer = prepare(extended(run, 48), tmp_path / "stopped")
+    refused = python("-m", "dualac.training.worker", "--threads", "1", longer)
+    assert "cannot be resumed to the bit here (cores: " in refused.stdout
 
 
 @pytest.mark.kill

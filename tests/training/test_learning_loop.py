@@ -2,11 +2,13 @@
 
 import dataclasses
 from collections import Counter
+from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
-from tests.training.runs import a_run, agent_of, events, extended, go_on, last, manifest, rows, same, trained
+import safetensors.numpy
+from tests.training.runs import a_run, agent_of, events, extended, go_on, last, manifest, python, rows, same, trained
 
 from dualac.agents.actor_critic import make_agent
 from dualac.agents.algorithms import ALGORITHMS
@@ -18,6 +20,7 @@ from dualac.training.run import Flags, prepare
 from dualac.types import Agent, Spec, Transition
 
 SPEC = Spec(3, 2)
+SPLIT = Path(__file__).with_name("split.py")
 
 
 @pytest.mark.parametrize("name", ["dac", "sac"])
@@ -213,6 +216,18 @@ def test_acting_is_the_same_for_one_observation_alone_and_in_a_learner_that_was_
     obs = np.ones(3, np.float32)
     assert np.array_equal(learner.exploit(0)(obs), learner.exploit(0)(obs))
     assert jax.tree.all(jax.tree.map(lambda leaf: bool(np.isfinite(leaf).all()), learner.state))
+
+
+def test_two_cores_learn_what_one_learns(tmp_path):
+    """To float tolerance: of a minibatch in two parts the sums are added up in another order. Each row exchanges something of its own."""
+    names = ("dac:exact-certainty", "td3", "gpl")
+    for cores in ("1", "2"):
+        told = python(SPLIT, cores, tmp_path / cores, *names)
+        assert told.returncode == 0, told.stderr
+    one, two = (safetensors.numpy.load_file(tmp_path / cores) for cores in ("1", "2"))
+    assert one.keys() == two.keys()
+    for leaf, array in one.items():
+        np.testing.assert_allclose(two[leaf], array, rtol=1e-4, atol=1e-6, err_msg=leaf)
 
 
 @pytest.mark.parametrize("pack", [(), (3, 4)], ids=["alone", "pack"])

@@ -1,7 +1,7 @@
 """What one update costs, against the floor set by its matrix products.
 
 The floor is the GFLOP of the update's matrix products, counted in its program, divided by the rate of a 256 x 256 x 256 product measured in the same
-run. All are timed in turns, so that a machine that slows down slows all alike.
+run, on each core if there are several. All are timed in turns, so that a machine that slows down slows all alike.
 """
 
 import math
@@ -92,8 +92,9 @@ def measure(kinds: list[tuple[str, dict[str, int]]], rounds: int = 9) -> list[di
         began = time.perf_counter()
         product(square).block_until_ready()
         rates.append(PRODUCTS * 2 * 256**3 / 1e9 / (time.perf_counter() - began))
-    rate, first = median(rates), median(rows[0].seconds)
-    return [{"algorithm": row.name, **row.load._asdict(), "threads": len(usable_cores()), **_figures(row, rate, first)} for row in rows]
+    threads, first = len(usable_cores()), median(rows[0].seconds)
+    rate = threads * median(rates)  # a device is a core: the product has one of them
+    return [{"algorithm": row.name, **row.load._asdict(), "threads": threads, **_figures(row, rate, first)} for row in rows]
 
 
 def best(questions: list[dict[str, Any]], calls: int) -> list[float]:

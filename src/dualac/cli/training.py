@@ -37,9 +37,9 @@ def train(words: list[str]) -> int:
         raise UsageError("--out needs a directory of its own, such as runs/default")
     for run in runs:
         require_same(run, asked.out)
-    announce(runs, asked.threads, flags_of(asked))
+    announce(runs, asked.threads or usual_threads(runs), flags_of(asked))
     paths = [prepare(run, asked.out) for run in runs]
-    return carry_out([paths] if together else [[path] for path in paths], asked)
+    return carry_out([paths] if together else [[path] for path in paths], asked, usual_threads(runs))
 
 
 def resume(words: list[str]) -> int:
@@ -76,7 +76,9 @@ def read_training(name: str, words: list[str]) -> tuple[Any, list[spelling.Optio
     seeds.add_argument("--seed", metavar="S", help="one seed", default=argparse.SUPPRESS)
     seeds.add_argument("--seeds", metavar="N", help="seeds 0 to N-1; also 3-5 and 0,2,7", default=argparse.SUPPRESS)
     parser.add_argument("--out", metavar="DIR", type=Path, default=Path("runs/default"), help="where the runs go")
-    parser.add_argument("--threads", metavar="N", type=int, default=1, help="cores for each seed; part of what decides its bits")
+    parser.add_argument(
+        "--threads", metavar="N", type=int, help="cores for each seed, part of what decides its bits (two for one seed alone, else one)"
+    )
     parser.add_argument(
         "--pack", action=argparse.BooleanOptionalAction, help="all seeds in one vmapped program (default: on an accelerator)", default=None
     )
@@ -139,6 +141,13 @@ def flags_of(asked: argparse.Namespace) -> Any:
     return Flags(asked.allow_inexact, asked.tensorboard, isolation(asked), asked.replay_in)
 
 
+def usual_threads(runs: list[Any]) -> int:
+    """One seed alone has its minibatches split over two cores, which is a third faster; several are faster still with a core each."""
+    from dualac.training.machine import usable_cores
+
+    return 2 if len(runs) == 1 and len(usable_cores()) > 1 and runs[0].batch_size % 2 == 0 and not accelerated() else 1
+
+
 def announce(runs: list[Any], threads: int, flags: Any) -> None:
     """Say what will be done, having made sure that it can be: the task loads, the replays of all seeds that run at once fit."""
     from dualac import envs
@@ -150,6 +159,8 @@ def announce(runs: list[Any], threads: int, flags: Any) -> None:
     if not 1 <= threads <= cores:
         raise UsageError(f"--threads must be between 1 and {cores}, the cores this process may use, not {threads}")
     run = runs[0]
+    if run.batch_size % threads and not run.pack:
+        raise UsageError(f"a minibatch is split evenly over --threads cores: --batch-size {run.batch_size} is no multiple of {threads}")
     env = envs.make(run.task, protocol=run.protocol, isolated=flags.isolated)
     spec = Spec(env.observation_space.shape[0], env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
     with quiet_end():
@@ -167,8 +178,8 @@ def announce(runs: list[Any], threads: int, flags: Any) -> None:
     )
 
 
-def carry_out(packs: list[list[Path]], asked: argparse.Namespace) -> int:
-    """Launch what is not finished, watch it, tell how it ended."""
+def carry_out(packs: list[list[Path]], asked: argparse.Namespace, usual: int = 1) -> int:
+    """Launch what is not finished, watch it, tell how it ended. `usual`: the cores of one that is new, where no number was asked for."""
     from dualac.display import Display
     from dualac.training.launch import launch
     from dualac.training.run import is_done, require_resumable
@@ -188,7 +199,7 @@ def carry_out(packs: list[list[Path]], asked: argparse.Namespace) -> int:
         console.print("already done; dualac train with a larger --steps goes on from there")
     threads = getattr(asked, "threads", None)
     with Display(console, quiet=asked.quiet) as display:
-        failures = launch([work_of(pack, threads) for pack in left], display, flags)
+        failures = launch([work_of(pack, threads, usual) for pack in left], display, flags)
     errors = [failure.error for failure in failures] + list(refused.values())
     for error in errors:
         print(f"dualac: {one_line(str(error))}", file=sys.stderr)
@@ -199,11 +210,11 @@ def carry_out(packs: list[list[Path]], asked: argparse.Namespace) -> int:
     return max((error.code for error in errors), default=0)
 
 
-def work_of(pack: list[Path], threads: int | None) -> Any:
+def work_of(pack: list[Path], threads: int | None, usual: int) -> Any:
     """A run that is resumed keeps the number of cores it was started with."""
     from dualac.training.launch import Work
     from dualac.training.run import read_json
 
     started = pack[0] / "machine.json"
-    before = read_json(started)["fingerprint"]["cores"] if started.exists() else 1
+    before = read_json(started)["fingerprint"]["cores"] if started.exists() else usual
     return Work(pack, before if threads is None else threads)

@@ -18,6 +18,7 @@ from typing import Any
 from dualac.errors import COMMAND, UsageError
 
 VERSIONS = ("dualac", "jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "dm_control", "metaworld", "myosuite")
+PATIENT = "--xla_cpu_collective_call_terminate_timeout_seconds=1000000"  # XLA ends a process whose devices wait longer than this for one another
 _leases: list[int] = []  # file descriptors: a core is ours until this process ends
 _others: list[int] = []  # cores that this process could have used and keeps off since it was pinned
 
@@ -46,8 +47,9 @@ def pin(threads: int) -> list[int]:
     os.sched_setaffinity(0, chosen)
     _others[:] = [core for core in cores if core not in chosen]
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
-    if threads > 1:  # a device a core, over which minibatches are split
-        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={threads}".strip()
+    if threads > 1:
+        given = os.environ.get("XLA_FLAGS", "")
+        os.environ["XLA_FLAGS"] = f"{given} --xla_force_host_platform_device_count={threads} {PATIENT}".strip()  # a device a core
     return sorted(chosen)
 
 
