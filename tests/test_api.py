@@ -167,7 +167,7 @@ def test_an_agent_is_pure_functions(row):
     import jax
 
     agent = dualac.make_agent(row, obs_dim=3, action_dim=2)
-    names = ("init", "update", "draw", "step", "explore", "exploit", "hear", "reset", "restart_explorer", "judged", "diagnose", "value")
+    names = ("init", "update", "draw", "step", "explore", "exploit", "hear", "reset", "restart_explorer", "judged", "exploring", "diagnose", "value")
     assert agent._fields == names
     state = jax.eval_shape(agent.init, jax.random.key(0))
     action, memory = jax.eval_shape(lambda state: agent.exploit(state, (), np.zeros(3, np.float32)), state)

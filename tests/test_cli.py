@@ -85,7 +85,7 @@ def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 @pytest.fixture
 def prepared(here: Answer, monkeypatch: pytest.MonkeyPatch) -> Answer:
     """The same, up to where training would start."""
-    monkeypatch.setattr(training, "carry_out", lambda packs, asked: 0)
+    monkeypatch.setattr(training, "carry_out", lambda packs, asked, usual: 0)
     return here
 
 

@@ -44,7 +44,7 @@ def test_a_protocol_that_does_not_exist_is_answered_with_the_nearest():
 
 
 def test_single_fields_change_a_preset(tmp_path, monkeypatch):
-    monkeypatch.setattr(cli.training, "carry_out", lambda packs, asked: 0)
+    monkeypatch.setattr(cli.training, "carry_out", lambda packs, asked, usual: 0)
     words = ["--protocol", "official", "--protocol.success", "last", "--protocol.time-limit", "5"]
     assert cli.run(["train", "dac", "gym/Pendulum-v1", "--out", str(tmp_path), "--steps", "20k", *words]) == 0
     [spec] = tmp_path.rglob("run.json")
@@ -110,7 +110,7 @@ def test_a_task_or_a_protocol_that_makes_no_sense_is_one_line(words, told, refus
 def test_a_version_that_was_not_tested_is_one_line_on_the_terminal_and_no_refusal(tmp_path, monkeypatch, capsys):
     real = suites.version
     monkeypatch.setattr(suites, "version", lambda package: "1.0.99" if package == "dm_control" else real(package))
-    monkeypatch.setattr(cli.training, "carry_out", lambda packs, asked: 0)
+    monkeypatch.setattr(cli.training, "carry_out", lambda packs, asked, usual: 0)
     monkeypatch.setattr(logging.root, "handlers", [])  # as outside pytest
     suites.compare.cache_clear()
     for seed in "01":

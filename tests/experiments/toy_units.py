@@ -66,7 +66,7 @@ def here(works: list[Work], report, flags, effort) -> list[Failure]:
     for work in works:
         assert work.prepare
         work.prepare()
-        carry_out(work.paths, report)
+        carry_out(work.paths, report, flags)
     return []
 
 

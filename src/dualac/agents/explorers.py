@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, final
+from typing import Any, Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -40,7 +40,7 @@ def require_distribution(policy: Policy, why: str) -> None:
 class Follower(ABC):
     """What every explorer can be asked. Those that have nothing of their own to learn are content with what stands here, and say how they act."""
 
-    asks_critics: ClassVar[bool] = True  # whether it looks at `upper` where it acts; one that does not acts a little faster
+    asks_critics = True  # whether it looks at `upper` where it acts; one that does not acts a little faster
 
     def __post_init__(self) -> None:
         settle(self)
@@ -67,7 +67,7 @@ class Follower(ABC):
 class FromPolicy(Follower):
     """The policy explores by its own randomness."""
 
-    asks_critics: ClassVar[bool] = False
+    asks_critics = False
 
     def check(self, policy: Policy, floor: float) -> None:
         require_distribution(policy, "FromPolicy explores by the policy's own randomness")
@@ -81,7 +81,7 @@ class FromPolicy(Follower):
 class Noise(Follower):
     """The policy's best action, blurred: clip(pi(s) + N(0, sigma^2), -1, 1)."""
 
-    asks_critics: ClassVar[bool] = False
+    asks_critics = False
 
     sigma: float = 0.1
     """standard deviation of the noise; TD3's authors use 0.1, the DAC paper's table prints 0.5"""
@@ -153,7 +153,7 @@ class OptimisticActor(Follower):
     Two duals hold the KL per action dimension at `target_kl`. Above it, optimism beta_o falls and the KL weight tau rises; below, the reverse.
     """
 
-    asks_critics: ClassVar[bool] = False
+    asks_critics = False
 
     form: Literal["perturbation", "simple", "deterministic", "independent"] = "perturbation"
     """how it departs from the pessimist: shift and multiplier (the paper), shift only, shift and no noise, or not tied to it: a second whole actor"""

@@ -37,9 +37,10 @@ def train(words: list[str]) -> int:
         raise UsageError("--out needs a directory of its own, such as runs/default")
     for run in runs:
         require_same(run, asked.out)
-    announce(runs, asked.threads or usual_threads(runs), flags_of(asked))
+    usual = usual_threads(runs)
+    announce(runs, usual if asked.threads is None else asked.threads, flags_of(asked))
     paths = [prepare(run, asked.out) for run in runs]
-    return carry_out([paths] if together else [[path] for path in paths], asked, usual_threads(runs))
+    return carry_out([paths] if together else [[path] for path in paths], asked, usual)
 
 
 def resume(words: list[str]) -> int:
