@@ -24,7 +24,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 TASK, WARMUP, EVERY = "HalfCheetah-v5", 1_000, 50
-PACKAGES = ("torch==2.13.0", "stable-baselines3==2.9.0", "sbx-rl==0.27.0", "gymnasium[mujoco]==1.2.3")
+PACKAGES = ("torch==2.13.0", "stable-baselines3==2.9.2", "sbx-rl==0.28.0", "gymnasium[mujoco]==1.4.0")
 PEERS = ("sb3 sac", "sb3 td3", "sbx sac", "sbx td3")
 OURS = ("dualac sac", "dualac td3", "dualac dac")
 

@@ -20,6 +20,7 @@ import pytest
 
 from dualac import cli
 from dualac.cli import training
+from dualac.training import machine
 
 HERE = Path(__file__).parent
 DUALAC = str(Path(sys.executable).with_name("dualac"))
@@ -87,6 +88,27 @@ def prepared(here: Answer, monkeypatch: pytest.MonkeyPatch) -> Answer:
     """The same, up to where training would start."""
     monkeypatch.setattr(training, "carry_out", lambda packs, asked, usual: 0)
     return here
+
+
+@pytest.fixture
+def two_cores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine of two, whose leases nobody else knows."""
+    monkeypatch.setattr(machine.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(machine, "usable_cores", lambda: [0, 1])
+
+
+@pytest.mark.usefixtures("two_cores")
+@pytest.mark.parametrize("words", ["", "--seeds 2", "--batch-size 31", "--threads 1"])
+def test_one_seed_alone_has_two_cores_if_two_are_idle(prepared: Answer, tmp_path: Path, words: str) -> None:
+    train = ("train", "dac", POINT, "--out", tmp_path / "runs", *SHORT, *words.split())
+    assert ("1 core each" if words else "2 cores each") in prepared(*train)[1]
+    with machine.borrowed(1, [0]):
+        assert "1 core each" in prepared(*train)[1]
+
+
+def test_a_minibatch_that_cannot_be_split_over_the_cores_is_refused(prepared: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "usable_cores", lambda: [0, 1, 2])
+    assert_refused(prepared("train", "dac", POINT, "--out", tmp_path, "--threads", "3", *SHORT), 64, "--batch-size", "is no multiple of 3")
 
 
 @pytest.fixture(scope="session")

@@ -78,7 +78,7 @@ def read_training(name: str, words: list[str]) -> tuple[Any, list[spelling.Optio
     seeds.add_argument("--seeds", metavar="N", help="seeds 0 to N-1; also 3-5 and 0,2,7", default=argparse.SUPPRESS)
     parser.add_argument("--out", metavar="DIR", type=Path, default=Path("runs/default"), help="where the runs go")
     parser.add_argument(
-        "--threads", metavar="N", type=int, help="cores for each seed, part of what decides its bits (two for one seed alone, else one)"
+        "--threads", metavar="N", type=int, help="cores for each seed, part of what decides its bits (two, if idle, for one seed alone; else one)"
     )
     parser.add_argument(
         "--pack", action=argparse.BooleanOptionalAction, help="all seeds in one vmapped program (default: on an accelerator)", default=None
@@ -143,10 +143,11 @@ def flags_of(asked: argparse.Namespace) -> Any:
 
 
 def usual_threads(runs: list[Any]) -> int:
-    """One seed alone has its minibatches split over two cores, which is a third faster; several are faster still with a core each."""
-    from dualac.training.machine import usable_cores
+    """One seed alone has its minibatches split over two cores, if two are idle: a third faster. Several are faster still with a core each."""
+    from dualac.training.machine import borrowed, usable_cores
 
-    return 2 if len(runs) == 1 and len(usable_cores()) > 1 and runs[0].batch_size % 2 == 0 and not accelerated() else 1
+    with borrowed(2, usable_cores()) as idle:
+        return 2 if len(runs) == 1 and len(idle) == 2 and runs[0].batch_size % 2 == 0 and not accelerated() else 1
 
 
 def announce(runs: list[Any], threads: int, flags: Any) -> None:
