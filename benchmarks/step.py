@@ -20,7 +20,7 @@ from dualac.api import find_algorithm
 from dualac.training import learner, loop, machine, member, replay
 from dualac.training.run import Run, prepare
 
-STEPS, WARMUP = 1_500, 500
+STEPS, WARMUP, SETTLED = 1_500, 500, 900  # of which so many at the end are counted
 PARTS: tuple[tuple[str, type, str], ...] = (
     ("an action", learner.Learner, "explore"),
     ("the environment, and storing what it answered", member.Member, "step"),
@@ -76,18 +76,13 @@ def main() -> None:
     steps = loop.Session.steps
     with tempfile.TemporaryDirectory() as out, watched() as times, mock.patch.object(loop.Session, "steps", beat):
         loop.train([prepare(run, Path(out))], lambda message: None)
-    found = {name: low(seconds) for name, seconds in times.items()}
-    step = low(whole)
-    for name, _, _ in PARTS:
-        print(f"{name:46} {found[name]:9.1f} us")
-    print(f"{'all else':46} {step - sum(found.values()):9.1f} us")
-    print(f"{'a step':46} {step:9.1f} us, {1 - (found[PARTS[3][0]] + found[PARTS[4][0]]) / step:.1%} of it beside the updates")
-
-
-def low(seconds: list[float]) -> float:
-    """Once it learns, and is compiled."""
-    settled = sorted(seconds[-(STEPS - WARMUP - 100) : -1])
-    return 1e6 * settled[len(settled) // 8]
+    parts = {name: times[name][-SETTLED:-1] for name, _, _ in PARTS}
+    beside = [step - sum(known) for step, *known in zip(whole[-SETTLED:-1], *parts.values(), strict=True)]
+    for name, seconds in {**parts, "all else": beside, "a step": whole[-SETTLED:-1]}.items():
+        print(f"{name:46} {1e6 * sorted(seconds)[len(seconds) // 8]:9.1f} us")
+    learning = [sum(each) for each in zip(*list(parts.values())[-2:], strict=True)]
+    share = sorted(1 - updates / step for updates, step in zip(learning, whole[-SETTLED:-1], strict=True))
+    print(f"beside the updates: {share[len(share) // 2]:.1%} of a step, the median of all steps")
 
 
 if __name__ == "__main__":
