@@ -28,12 +28,14 @@ COMMANDS = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("page", type=Path)
-    parser.add_argument("--only", default="", help="these kinds alone: learner,sweep")
+    parser.add_argument("--only", default=",".join(dict.fromkeys(kind for kind, _, _ in COMMANDS)), help="these kinds alone: learner,sweep")
     asked = parser.parse_args()
+    kinds = asked.only.split(",")
+    if unknown := set(kinds) - {kind for kind, _, _ in COMMANDS}:
+        parser.error(f"no kind {', '.join(sorted(unknown))}")
     load = os.getloadavg()[0]
     if load > 0.5:
         print(f"the machine is busy (load {load:.1f}): these will be no reference", file=sys.stderr)
-    kinds = asked.only.split(",") if asked.only else [kind for kind, _, _ in COMMANDS]
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
     cores, known = len(os.sched_getaffinity(0)), versions()
     machine = f"{cpu_model()}, {cores} cores; jax {known['jax']}, mujoco {known['mujoco']}; at {commit}, load {load:.2f} before it"

@@ -116,6 +116,21 @@ def test_a_run_on_two_cores_is_resumed_to_the_bit(tmp_path):
 
 
 @pytest.mark.kill
+@pytest.mark.skipif(len(machine.usable_cores()) < 2, reason="one core")
+def test_a_run_that_began_in_a_users_own_python_is_resumed_by_the_command(tmp_path):
+    """It was not pinned: it has every core, and minibatches in one piece."""
+    straight = prepare(a_run("dac"), tmp_path / "straight")
+    begun = prepare(extended(a_run("dac"), 24), tmp_path / "begun")
+    for path in (straight, begun):
+        done = python("-c", f"from pathlib import Path; from dualac.training.loop import train; train([Path({str(path)!r})], lambda _: None)")
+        assert done.returncode == 0, done.stderr
+    prepare(a_run("dac"), tmp_path / "begun")
+    done = python("-m", "dualac", "resume", begun)
+    assert done.returncode == 0, done.stderr
+    assert (last(begun) / "state.safetensors").read_bytes() == (last(straight) / "state.safetensors").read_bytes()
+
+
+@pytest.mark.kill
 def test_a_worker_killed_at_random_moments_ends_as_one_that_never_was(tmp_path):
     """Moments, not steps: wherever the machine happens to be, the disk, the imports and the compiler included."""
     run = a_run("dac", steps=2000, checkpoint_every=20, eval_every=100, log_every=30, resets=(500,), capacity=300)

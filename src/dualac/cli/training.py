@@ -38,7 +38,7 @@ def train(words: list[str]) -> int:
     for run in runs:
         require_same(run, asked.out)
     usual = usual_threads(runs)
-    announce(runs, usual if asked.threads is None else asked.threads, flags_of(asked))
+    announce(runs, work_of([runs[0].directory(asked.out)], asked.threads, usual).threads, flags_of(asked))
     paths = [prepare(run, asked.out) for run in runs]
     return carry_out([paths] if together else [[path] for path in paths], asked, usual)
 
@@ -213,10 +213,14 @@ def carry_out(packs: list[list[Path]], asked: argparse.Namespace, usual: int = 1
 
 
 def work_of(pack: list[Path], threads: int | None, usual: int) -> Any:
-    """A run that is resumed keeps the number of cores it was started with."""
+    """A run that is resumed keeps the number of cores it was started with, and what they are to it."""
     from dualac.training.launch import Work
+    from dualac.training.machine import was_split
     from dualac.training.run import read_json
 
     started = pack[0] / "machine.json"
-    before = read_json(started)["fingerprint"]["cores"] if started.exists() else usual
-    return Work(pack, before if threads is None else threads)
+    if not started.exists():
+        return Work(pack, usual if threads is None else threads)
+    before = read_json(started)["fingerprint"]
+    cores = before["cores"] if threads is None else threads
+    return Work(pack, cores, whole=cores == before["cores"] > 1 and not was_split(before))

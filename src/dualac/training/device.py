@@ -7,16 +7,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dualac.training.replay import FOLLOWS, Slots, shapes
+from dualac.training.replay import FOLLOWS, Ring, Slots, shapes
 from dualac.types import Spec, Transition
 
 
-class DeviceRing:
-    """What a `Ring` can be asked, with the same bits. Nothing crosses to the device or back that is not said here."""
+class DeviceRing(Ring):
+    """The same ring, to the bit, in arrays of JAX. Nothing crosses to the device or back that is not said here."""
 
     def __init__(self, capacity: int, spec: Spec) -> None:
         self.slots: Any = Slots._make(jnp.zeros((capacity, *shape), jnp.float32) for shape in shapes(spec))
-        self.ends = jnp.zeros((16, spec.obs_dim), jnp.float32)
+        self.ends: Any = jnp.zeros((16, spec.obs_dim), jnp.float32)
 
     def put(self, slots: Any, values: Slots) -> None:
         self.slots = _put(self.slots, _there(slots, np.int32), Slots._make(_there(value, np.float32) for value in values))

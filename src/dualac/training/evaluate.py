@@ -123,6 +123,7 @@ class Stage:
         held = contextlib.ExitStack()
         cores = held.enter_context(borrowed(len(seeds) if self._took > SHORT else 0, self._others))
         if not cores:
+            held.close()
             return None
         heard: list[tuple[int, BrokenEpisodeError]] = []
 

@@ -29,6 +29,8 @@ class Work(NamedTuple):
 
     paths: list[Path]
     threads: int = 1
+    whole: bool = False
+    """whether its minibatches are not split over its cores"""
     memory: int = 0
     """bytes it will take, as far as is known"""
     prepare: Callable[[], None] | None = None
@@ -65,8 +67,8 @@ class _Turn(NamedTuple):
 
 
 class _Child:
-    def __init__(self, process: "subprocess.Popen[str]", threads: int) -> None:
-        self.process, self.threads = process, threads
+    def __init__(self, process: "subprocess.Popen[str]", first: Work) -> None:
+        self.process, self.threads, self.whole = process, first.threads, first.whole
         self.turn: _Turn | None = None  # what it is at
         self.explained: DualacError | None = None  # why it ends, in its own words
 
@@ -130,7 +132,7 @@ class _Launcher:
             turn = self._next(None)
             if turn is None:
                 return
-            child = self._start(turn.work.threads)
+            child = self._start(turn.work)
             self._children.append(child)
             self._employ(child)
 
@@ -143,7 +145,11 @@ class _Launcher:
             taken = sum(child.turn.work.memory for child in others if child.turn)
             cores = busy + turn.work.threads <= most and len(others) < (self._effort.workers or most)
             memory = self._effort.memory is None or taken + turn.work.memory <= self._effort.memory
-            if turn.after <= time.monotonic() and (not others or (cores and memory)) and (idle is None or idle.threads == turn.work.threads):
+            if (
+                turn.after <= time.monotonic()
+                and (not others or (cores and memory))
+                and (idle is None or (idle.threads, idle.whole) == (turn.work.threads, turn.work.whole))
+            ):
                 return turn
         return None
 
@@ -169,18 +175,9 @@ class _Launcher:
         with contextlib.suppress(BrokenPipeError):
             child.process.stdin.close()
 
-    def _start(self, threads: int) -> _Child:
-        words = [
-            sys.executable,
-            "-m",
-            "dualac.training.worker",
-            "--threads",
-            str(threads),
-            "--entry",
-            self._effort.entry,
-            "--flags",
-            self._flags.spelt(),
-        ]
+    def _start(self, first: Work) -> _Child:
+        words = [sys.executable, "-m", "dualac.training.worker", "--threads", str(first.threads), *["--whole"] * first.whole]
+        words += ["--entry", self._effort.entry, "--flags", self._flags.spelt()]
         process = subprocess.Popen(
             words,
             stdout=subprocess.PIPE,
@@ -189,7 +186,7 @@ class _Launcher:
             text=True,
             start_new_session=True,  # a Ctrl-C at the terminal reaches only the parent, which passes it on once
         )
-        child = _Child(process, threads)
+        child = _Child(process, first)
         threading.Thread(target=self._listen, args=(child,), daemon=True).start()
         return child
 

@@ -18,6 +18,7 @@ from typing import Any
 from dualac.errors import COMMAND, UsageError
 
 VERSIONS = ("dualac", "jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "dm_control", "metaworld", "myosuite")
+DEVICES = "--xla_force_host_platform_device_count"
 PATIENT = "--xla_cpu_collective_call_terminate_timeout_seconds=1000000"  # XLA ends a process whose devices wait longer than this for one another
 _leases: list[int] = []  # file descriptors: a core is ours until this process ends
 _others: list[int] = []  # cores that this process could have used and keeps off since it was pinned
@@ -27,10 +28,11 @@ def usable_cores() -> list[int]:
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 
-def pin(threads: int) -> list[int]:
+def pin(threads: int, *, split: bool = True) -> list[int]:
     """Confine this process to `threads` cores, so that its bits do not depend on how many the machine has. Call before JAX starts.
 
     A core is leased by a lock on a file, which the system releases however the process ends; where every core is taken, cores are shared.
+    `split`: each core is a device, over which a run's minibatches are split.
     """
     cores = usable_cores()
     if not 1 <= threads <= len(cores):
@@ -47,9 +49,8 @@ def pin(threads: int) -> list[int]:
     os.sched_setaffinity(0, chosen)
     _others[:] = [core for core in cores if core not in chosen]
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
-    if threads > 1:
-        given = os.environ.get("XLA_FLAGS", "")
-        os.environ["XLA_FLAGS"] = f"{given} --xla_force_host_platform_device_count={threads} {PATIENT}".strip()  # a device a core
+    if threads > 1 and split:
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {DEVICES}={threads} {PATIENT}".strip()
     return sorted(chosen)
 
 
@@ -174,6 +175,11 @@ def fingerprint() -> dict[str, Any]:
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
         "matmul_precision": str(jax.config.jax_default_matmul_precision),  # pyright: ignore[reportAttributeAccessIssue]
     }
+
+
+def was_split(fingerprint: dict[str, Any]) -> bool:
+    """Whether its cores were devices; those of a run that began in a user's own Python are none."""
+    return DEVICES in fingerprint["xla_flags"]
 
 
 def describe() -> dict[str, Any]:

@@ -64,11 +64,11 @@ class Ring:
 class Replay:
     """`added` counts every transition ever stored; transition i lives in slot i % capacity until it is overwritten."""
 
-    def __init__(self, capacity: int, spec: Spec, seed: np.random.SeedSequence, ring: Any = None) -> None:
-        """`ring`: where, if not in memory; what a `Ring` can be asked."""
+    def __init__(self, capacity: int, spec: Spec, seed: np.random.SeedSequence, ring: Ring | None = None) -> None:
+        """`ring`: where, if not in memory."""
         self.capacity = capacity
         self.added = 0
-        self.ring: Ring = ring or Ring(capacity, spec)
+        self.ring = ring or Ring(capacity, spec)
         self._led = np.full(capacity, FOLLOWS, np.int32)  # of each slot: FOLLOWS, or the place where what it led to is kept
         self._newest = np.zeros(spec.obs_dim, np.float32)  # what the newest led to, as it is kept in the place NEWEST
         self._free = list(range(len(self.ring.ends) - 1, NEWEST, -1))
