@@ -51,7 +51,9 @@ class Timed:
     """A row of the table in the very learner that trains it, with a state that goes on from call to call."""
 
     def __init__(self, name: str, row: Algorithm, load: Load) -> None:
-        self.name, self.load, self.seconds = name, load, []
+        self.name, self.load = name, load
+        self.seconds: list[float] = []  # of an update, in each turn
+        self.rates: list[float] = []  # of the machine's product, in GFLOP/s, after each turn
         row = _sized(row, load)
         spec, draw = Spec(load.obs, load.actions), np.random.default_rng(0)
         runs = [Run("timed", row, "", seed=seed, replay_ratio=load.replay_ratio, batch_size=load.batch) for seed in range(load.seeds)]
@@ -85,16 +87,14 @@ def measure(kinds: list[tuple[str, dict[str, int]]], rounds: int = 9) -> list[di
     square = jnp.full((256, 256), 1e-3)
     product = jax.jit(lambda x: jax.lax.fori_loop(0, PRODUCTS, lambda _, y: y @ x, x))
     product(square).block_until_ready()
-    rates = []
+    threads = len(usable_cores())
     for _ in range(rounds):
         for row in rows:
             row.run()
-        began = time.perf_counter()
-        product(square).block_until_ready()
-        rates.append(PRODUCTS * 2 * 256**3 / 1e9 / (time.perf_counter() - began))
-    threads, first = len(usable_cores()), median(rows[0].seconds)
-    rate = threads * median(rates)  # a device is a core: the product has one of them
-    return [{"algorithm": row.name, **row.load._asdict(), "threads": threads, **_figures(row, rate, first)} for row in rows]
+            began = time.perf_counter()
+            product(square).block_until_ready()
+            row.rates.append(threads * PRODUCTS * 2 * 256**3 / 1e9 / (time.perf_counter() - began))  # a device is a core: the product has one of them
+    return [{"algorithm": row.name, **row.load._asdict(), "threads": threads, **_figures(row, rows[0])} for row in rows]
 
 
 def best(questions: list[dict[str, Any]], calls: int) -> list[float]:
@@ -108,17 +108,17 @@ def best(questions: list[dict[str, Any]], calls: int) -> list[float]:
     return found
 
 
-def _figures(row: Timed, rate: float, first: float) -> dict[str, float]:
-    mid = median(row.seconds)
-    gflop = row.gflop * row.load.seeds
+def _figures(row: Timed, first: Timed) -> dict[str, float]:
+    """Medians; of a ratio the median of what it was in each turn, since a machine whose clock changes changes both sides of it."""
+    gflop, rate = row.gflop * row.load.seeds, median(row.rates)
     return {
-        "ms_per_update": 1e3 * mid,
+        "ms_per_update": 1e3 * median(row.seconds),
         "best_ms_per_update": 1e3 * min(row.seconds),
         "gflop_per_update": gflop,
         "sgemm_gflops": rate,
         "floor_ms": 1e3 * gflop / rate,
-        "percent_of_sgemm": 100 * gflop / rate / mid,
-        "times_the_first": mid / first,
+        "percent_of_sgemm": 100 * median(gflop / there / took for there, took in zip(row.rates, row.seconds, strict=True)),
+        "times_the_first": median(took / other for took, other in zip(row.seconds, first.seconds, strict=True)),
     }
 
 
