@@ -14,7 +14,7 @@ from dualac.errors import DualacError, UsageError, one_line, quiet_end
 def train(words: list[str]) -> int:
     """train an algorithm on a task: dualac train dac dmc/cheetah-run --seeds 2 --steps 200k"""
     from dualac import envs
-    from dualac.training.run import prepare, require_same
+    from dualac.training.run import is_done, prepare, require_same
 
     named = [word for word in words if not word.startswith("-")]
     if not named and not {"-h", "--help"} & set(words):
@@ -38,7 +38,8 @@ def train(words: list[str]) -> int:
     for run in runs:
         require_same(run, asked.out)
     usual = usual_threads(runs)
-    announce(runs, work_of([runs[0].directory(asked.out)], asked.threads, usual).threads, flags_of(asked))
+    left = [path for run in runs if not is_done(path := run.directory(asked.out), run)]
+    announce(runs, work_of(left[:1], asked.threads, usual), flags_of(asked))
     paths = [prepare(run, asked.out) for run in runs]
     return carry_out([paths] if together else [[path] for path in paths], asked, usual)
 
@@ -150,18 +151,18 @@ def usual_threads(runs: list[Any]) -> int:
         return 2 if len(runs) == 1 and len(idle) == 2 and runs[0].batch_size % 2 == 0 and not accelerated() else 1
 
 
-def announce(runs: list[Any], threads: int, flags: Any) -> None:
+def announce(runs: list[Any], work: Any, flags: Any) -> None:
     """Say what will be done, having made sure that it can be: the task loads, the replays of all seeds that run at once fit."""
     from dualac import envs
     from dualac.training.machine import require_memory, usable_cores
     from dualac.training.replay import replay_bytes
     from dualac.types import Spec
 
-    cores = len(usable_cores())
+    cores, threads = len(usable_cores()), work.threads
     if not 1 <= threads <= cores:
         raise UsageError(f"--threads must be between 1 and {cores}, the cores this process may use, not {threads}")
     run = runs[0]
-    if run.batch_size % threads and not run.pack:
+    if run.batch_size % threads and not (run.pack or work.whole):
         raise UsageError(f"a minibatch is split evenly over --threads cores: --batch-size {run.batch_size} is no multiple of {threads}")
     env = envs.make(run.task, protocol=run.protocol, isolated=flags.isolated)
     spec = Spec(env.observation_space.shape[0], env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
@@ -218,9 +219,9 @@ def work_of(pack: list[Path], threads: int | None, usual: int) -> Any:
     from dualac.training.machine import was_split
     from dualac.training.run import read_json
 
-    started = pack[0] / "machine.json"
-    if not started.exists():
+    started = [path / "machine.json" for path in pack if (path / "machine.json").exists()]
+    if not started:
         return Work(pack, usual if threads is None else threads)
-    before = read_json(started)["fingerprint"]
+    before = read_json(started[0])["fingerprint"]
     cores = before["cores"] if threads is None else threads
     return Work(pack, cores, whole=cores == before["cores"] > 1 and not was_split(before))
