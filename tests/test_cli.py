@@ -97,6 +97,21 @@ def two_cores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(machine, "usable_cores", lambda: [0, 1])
 
 
+def test_a_part_in_place_of_a_row_s_own_brings_its_options(prepared: Answer, tmp_path: Path) -> None:
+    parts = ["--explorer", "OptimisticActor(kl_weight=Held(0.5))", "--explorer.optimism", "Held(1.0)", "--explorer.optimism.value", "2"]
+    code, _, err = prepared("train", "sac", POINT, "--out", tmp_path, *SHORT_SAC, *parts, "--explorer.hidden", "8")
+    assert (code, err) == (0, "")
+    explorer = json.loads((run_path(tmp_path, algorithm="sac") / "run.json").read_text())["algorithm"]["explorer"]
+    assert (explorer["hidden"], explorer["optimism"]["value"], explorer["kl_weight"]["value"]) == ([8], 2.0, 0.5)
+
+
+def test_a_preset_is_trained_by_its_name(prepared: Answer, tmp_path: Path) -> None:
+    code, out, _ = prepared("train", "sr-sac", POINT, "--out", tmp_path, *SHORT_SAC)
+    assert code == 0 and "sr-sac on" in out and "replay ratio 16" in out
+    written = json.loads((tmp_path / "sr-sac" / "gym-cli_toys-Point-v0" / "rr16" / "seed0" / "run.json").read_text())
+    assert written["resets"] == [160_000, 320_000, 480_000, 640_000, 800_000]
+
+
 @pytest.mark.usefixtures("two_cores")
 @pytest.mark.parametrize("words", ["", "--seeds 2", "--batch-size 31", "--threads 1"])
 def test_one_seed_alone_has_two_cores_if_two_are_idle(prepared: Answer, tmp_path: Path, words: str) -> None:

@@ -188,5 +188,5 @@ def test_a_part_that_is_not_whole_is_refused_in_a_sentence_when_the_row_is_built
 
 
 def test_what_is_known_by_a_name_and_is_no_row_is_told():
-    with pytest.raises(UsageError, match="dualac train sac TASK --replay-ratio 16 --resets"):
+    with pytest.raises(UsageError, match=r"sac with replay_ratio=16 and resets=.*dualac train sr-sac"):
         api.find_algorithm("sr-sac")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 from rich.console import Console
 
@@ -22,7 +22,8 @@ __all__ = ["FinishedRun", "LoadedPolicy", "load_policy", "make_agent", "make_env
 
 make_env = envs.make
 
-PRESETS = {"sr-sac": "dualac train sac TASK --replay-ratio 16 --resets 160k,320k,480k,640k,800k"}  # known by a name, and no row of their own
+# Known by a name, and no row of their own: replay ratio and resets belong to a run, whatever its algorithm.
+PRESETS: dict[str, tuple[str, dict[str, Any]]] = {"sr-sac": ("sac", {"replay_ratio": 16, "resets": (160_000, 320_000, 480_000, 640_000, 800_000)})}
 
 
 @final
@@ -51,7 +52,9 @@ def find_algorithm(name: str) -> Algorithm:
             raise UsageError(f"{path} has no Algorithm called {variable!r}{nearest(variable, rows) or '; it has ' + (', '.join(rows) or 'none')}")
         return module[variable]
     if name in PRESETS:
-        raise UsageError(f"{name} is {PRESETS[name]}: replay ratio and resets belong to a run, whatever its algorithm")
+        row, values = PRESETS[name]
+        told = " and ".join(f"{key}={value}" for key, value in values.items())
+        raise UsageError(f"{name} is {row} with {told}, which belong to a run, not to an algorithm: give them to yours, or type dualac train {name}")
     if name not in ALGORITHMS:
         raise UsageError(f"no algorithm is called {name!r}{nearest(name, list(ALGORITHMS))}; dualac list algorithms shows them")
     return ALGORITHMS[name]

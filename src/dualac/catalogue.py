@@ -11,7 +11,10 @@ from dualac import envs
 from dualac.agents.actor_critic import Algorithm
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.duals import Learnt
-from dualac.agents.risk import Bandit, DualDescent
+from dualac.agents.explorers import OptimisticActor, UpperBoundShift
+from dualac.agents.policies import Deterministic
+from dualac.agents.risk import Bandit, DualDescent, SubsetMin
+from dualac.api import PRESETS
 from dualac.envs import Protocol
 from dualac.spelling import changes, options, to_python
 
@@ -47,12 +50,25 @@ def show_algorithms(console: Console) -> None:
         base = base_of(name)
         if base:
             changed = ", ".join(f"{path}={to_python(value)}" for path, _, value in changes(ALGORITHMS[base], row))
-            variants.append((name, f"{base} with {changed}"))
+            variants.append((name, " ".join(learned_scalars(row)), f"{base} with {changed}"))
         else:
-            rows.append((name, *(to_python(getattr(row, part)) for part in PARTS), " ".join(learned_scalars(row))))
+            rows.append((name, *(_in_short(getattr(row, part)) for part in PARTS), " ".join(learned_scalars(row))))
+    for name, (base, values) in PRESETS.items():
+        told = ", ".join(f"{key}={value}" for key, value in values.items())
+        variants.append((name, " ".join(learned_scalars(ALGORITHMS[base])), f"{base} with {told}, of the run"))
     _print_columns(console, rows)
     console.print()
-    _print_columns(console, variants)
+    _print_columns(console, [("", "learns", ""), *variants])
+
+
+def _in_short(part: Any) -> str:
+    """As one would write it, with what says most about its kind even where it is the default."""
+    said = {Bandit: "arms", SubsetMin: "m", DualDescent: "start", Deterministic: "delay", UpperBoundShift: "optimism", OptimisticActor: "target_kl"}
+    field = said.get(type(part))
+    if field is None or getattr(part, field) != type(part).__dataclass_fields__[field].default:
+        return to_python(part)
+    others = to_python(part).partition("(")[2]
+    return f"{type(part).__name__}({field}={getattr(part, field)!r}{', ' * (others != ')')}{others}"
 
 
 def show_difference(console: Console, names: tuple[str, str], rows: tuple[Algorithm, Algorithm]) -> None:

@@ -10,6 +10,7 @@ import functools
 import inspect
 import math
 import numbers
+import re
 import textwrap
 import types
 import typing
@@ -104,16 +105,22 @@ def to_python(thing: Any) -> str:
     return f"{type(thing).__name__}({', '.join(words)})"
 
 
-def options(thing: Any, prefix: str = "") -> Iterator[Option]:
-    """Every value of a tree that can be set, by path: `explorer.target_kl`, and `explorer.optimism` itself where another part could stand."""
+def options(thing: Any, instead: Mapping[str, Any] = types.MappingProxyType({}), prefix: str = "", of: str = "") -> Iterator[Option]:
+    """Every value of a tree that can be set, by path: `explorer.target_kl`, and `explorer.optimism` itself where another part could stand.
+
+    `instead`: parts that will stand at these paths. `of`: the paper's symbol for the whole, as its help has it in parentheses; it stands before
+    the help of its parts.
+    """
     hints, docs = field_hints(type(thing)), field_docs(type(thing))
     for f in dataclasses.fields(thing):
-        value, path = getattr(thing, f.name), prefix + f.name
+        path = prefix + f.name
+        value = instead.get(path, getattr(thing, f.name))
         nested = dataclasses.is_dataclass(value)
         if not nested or len(_parts(hints[f.name])) > 1:
-            yield Option(path, value, hints[f.name], docs.get(f.name, ""))
+            yield Option(path, value, hints[f.name], of + docs.get(f.name, ""))
         if nested:
-            yield from options(value, path + ".")
+            symbol = re.search(r"\((\w+)\)", docs.get(f.name, ""))
+            yield from options(value, instead, path + ".", f"{symbol[1]}: " if symbol else of)
 
 
 def replaced(thing: Any, changes: dict[str, Any]) -> Any:
@@ -144,13 +151,28 @@ def parse(hint: Any, text: str) -> Any:
         return None
     kind = next(member for member in members if member is not types.NoneType)
     if typing.get_origin(kind) is typing.Literal:
-        choices = typing.get_args(kind)
+        choices = {str(choice): choice for choice in typing.get_args(kind)}
         if text not in choices:
             raise UsageError(f"{text!r} is not one of {', '.join(choices)}")
-        return text
+        return choices[text]
     if typing.get_origin(kind) is tuple:
         return tuple(parse(typing.get_args(kind)[0], word) for word in text.split(",")) if text else ()
+    if kind not in _PARSERS:
+        raise UsageError(f"a {getattr(kind, '__name__', kind)} cannot be written here")
     return _PARSERS[kind](text)
+
+
+def is_part(hint: Any) -> bool:
+    """Whether what is wanted is a part, which may have options of its own."""
+    return bool(_parts(hint))
+
+
+def words_for(hint: Any) -> list[str]:
+    """What may be written where this type is wanted, if that is one of a few words."""
+    words = [f"{name}(...)" for name in _parts(hint)]
+    for member in _members(hint):
+        words += map(str, typing.get_args(member)) if typing.get_origin(member) is typing.Literal else []
+    return words
 
 
 @functools.cache
@@ -251,25 +273,27 @@ def _named(kind: type) -> str:
 
 
 def _parse_part(parts: dict[str, type], text: str) -> Any:
-    """`Held(0.25)`: a call of a known part with literal arguments. Nothing is evaluated."""
+    """`Held(0.25)`: a call of a known part, its arguments literals or such calls. Nothing is evaluated."""
     advice = f"write one of {', '.join(name + '(...)' for name in parts)}"
     try:
         call = ast.parse(text, mode="eval").body
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
             raise UsageError(f"{text!r} is not a part; {advice}")
-        arguments = [ast.literal_eval(word) for word in call.args]
-        named = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
-    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):  # all that literal_eval may raise
-        raise UsageError(f"{text!r} is not a part; {advice}") from None
-    if call.func.id not in parts:
-        raise UsageError(f"{call.func.id!r} cannot stand here; {advice}{nearest(call.func.id, list(parts))}")
-    kind = parts[call.func.id]
-    hints = field_hints(kind)
-    try:
-        bound = inspect.signature(kind).bind(*arguments, **named).arguments
+        if call.func.id not in parts:
+            raise UsageError(f"{call.func.id!r} cannot stand here; {advice}{nearest(call.func.id, list(parts))}")
+        kind = parts[call.func.id]
+        bound = inspect.signature(kind).bind(*call.args, **{str(word.arg): word.value for word in call.keywords}).arguments
+        hints = field_hints(kind)
+        return kind(**{name: _argument(hints[name], word, f"{text}: {name}") for name, word in bound.items()})
     except TypeError as error:
         raise UsageError(f"{text}: {error}") from None
-    return kind(**{name: fitted(hints[name], value, f"{text}: {name}") for name, value in bound.items()})
+    except (SyntaxError, ValueError, MemoryError, RecursionError):  # what literal_eval may raise
+        raise UsageError(f"{text!r} is not a part; {advice}") from None
+
+
+def _argument(hint: Any, word: ast.expr, name: str) -> Any:
+    inner = _parts(hint)
+    return _parse_part(inner, ast.unparse(word)) if inner and isinstance(word, ast.Call) else fitted(hint, ast.literal_eval(word), name)
 
 
 def _number(text: str) -> float:

@@ -1,6 +1,7 @@
 """How a row is written: as JSON, as options, as Python."""
 
 import json
+from typing import Literal
 
 import pytest
 
@@ -12,7 +13,7 @@ from dualac.agents.duals import Dual, Held, Learnt
 from dualac.agents.explorers import Explorer, FromPolicy, OptimisticActor
 from dualac.agents.risk import Fixed
 from dualac.errors import DataError, DualacError, UsageError
-from dualac.spelling import count, difference, field_docs, from_json, options, parse, replaced, to_json, to_python
+from dualac.spelling import count, difference, field_docs, from_json, options, parse, replaced, to_json, to_python, words_for
 
 names = pytest.mark.parametrize("name", list(ALGORITHMS))
 DAC = ALGORITHMS["dac"]
@@ -166,7 +167,7 @@ def test_every_option_can_be_set_to_what_it_is(name):
 
 
 def test_the_string_below_a_field_is_its_help():
-    assert field_docs(Scalar)["k"] == "how many critics"
+    assert field_docs(Scalar)["k"] == "how many critics (k)"
 
 
 @pytest.mark.parametrize(
@@ -250,6 +251,30 @@ def test_whole_numbers_in_a_part_become_floats_where_floats_belong():
 def test_a_part_that_cannot_stand_there_is_refused(text):
     with pytest.raises(UsageError, match=r"cannot stand here; write one of Held\(...\), Learnt\(...\)"):
         parse(Dual, text)
+
+
+def test_a_part_may_hold_parts():
+    assert parse(Explorer, "OptimisticActor(target_kl=0.5, optimism=Held(1.0))") == OptimisticActor(target_kl=0.5, optimism=Held(1.0))
+    with pytest.raises(UsageError, match="'Noise' cannot stand here; write one of Held"):
+        parse(Explorer, "OptimisticActor(optimism=Noise())")
+
+
+def test_a_word_of_a_few_is_the_value_it_stands_for():
+    assert parse(Literal[1, 2], "2") == 2
+    assert words_for(Literal[1, 2] | None) == ["1", "2"]
+    with pytest.raises(UsageError, match="'3' is not one of 1, 2"):
+        parse(Literal[1, 2], "3")
+
+
+def test_a_kind_that_cannot_be_written_is_an_error_of_one_line():
+    with pytest.raises(UsageError, match="a complex cannot be written here"):
+        parse(complex, "1j")
+
+
+def test_the_help_of_a_scalar_begins_with_its_symbol():
+    told = {option.path: option.help for option in options(DAC)}
+    for path, symbol in (("policy.temperature", "alpha"), ("explorer.optimism", "beta_o"), ("explorer.kl_weight", "tau")):
+        assert told[f"{path}.start"].startswith(f"{symbol}: ")
 
 
 def test_a_part_with_a_slip_of_the_pen_is_recognised():

@@ -11,8 +11,8 @@ import tiny
 
 from dualac.agents.actor_critic import Algorithm, make_agent
 from dualac.agents.algorithms import ALGORITHMS
-from dualac.agents.critics import Scalar
-from dualac.agents.duals import Held
+from dualac.agents.critics import Quantile, Scalar
+from dualac.agents.duals import Held, Learnt
 from dualac.agents.explorers import FromPolicy, Noise, OptimisticActor, UpperBoundShift
 from dualac.agents.policies import Deterministic, Soft
 from dualac.agents.risk import Bandit, DualDescent, ExactCertainty, Fixed, SubsetMin
@@ -262,8 +262,9 @@ GAUSSIAN, POINT = Soft(), Deterministic()
         (dict(critic=Scalar), "critic cannot be"),
         (dict(gamma="x"), "gamma cannot be 'x'"),
         (dict(critic=Scalar(k=1)), "one critic disagrees with nobody"),
-        (dict(pessimism=Bandit(), critic=Scalar(k=1)), "one critic disagrees with nobody"),
+        (dict(pessimism=Bandit(), critic=Scalar(k=1)), "one critic disagrees with nobody.*pessimism.arms 0"),
         (dict(pessimism=Fixed(0.0), explorer=OptimisticActor(), critic=Scalar(k=1)), "critic.k must be at least 2"),
+        (dict(explorer=OptimisticActor(optimism=Learnt(1.0, bounded=True), barrier=True)), "the barrier is idle"),
         (dict(explorer_restart_every=2.5, explorer=OptimisticActor()), "explorer_restart_every cannot be 2.5"),
         (dict(explorer_restart_every=10), "explorer_restart_every"),
         (dict(explorer_restart_every=-1, explorer=OptimisticActor()), "explorer_restart_every"),
@@ -284,6 +285,7 @@ def test_parts_that_do_not_fit_are_refused_with_a_sentence_when_the_row_is_built
         (Scalar, dict(k=2.5)), (Scalar, dict(hidden=(256.5,))), (Scalar, dict(layer_norm="no")), (Fixed, dict(beta="a")),
         (Bandit, dict(arms=-1.0)), (Bandit, dict(window=2.5)), (SubsetMin, dict(m=1.5)), (Held, dict(value="much")),
         (Deterministic, dict(target_noise=0.0, noise_clip=0.1)),
+        (Quantile, dict(n=1, upper_bound="aleatoric")), (Quantile, dict(n=1, upper_bound="both")),
     ],
 )  # fmt: skip
 def test_values_of_another_kind_are_refused_with_a_sentence_when_the_part_is_built(part, wrong):

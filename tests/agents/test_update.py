@@ -20,7 +20,7 @@ from dualac.agents.explorers import FromPolicy
 from dualac.agents.networks import Critics, GaussianActor, Perturbation
 from dualac.agents.policies import Actor
 from dualac.agents.risk import Bandit, Fixed, SubsetMin
-from dualac.agents.trained import Trained
+from dualac.agents.trained import Trained, polyak_average
 from dualac.errors import UsageError
 from dualac.types import Transition
 
@@ -124,6 +124,15 @@ def test_the_targets_start_as_the_critics_and_follow_by_half_a_percent(each):
     expected = jax.tree.map(lambda old, new: 0.995 * np.asarray(old) + 0.005 * np.asarray(new), each.state.critic.target, after.critic.online.params)
     assert tiny.distance(after.critic.target, expected) < 1e-6
     assert tiny.distance(after.critic.target, each.state.critic.target) > 1e-4
+
+
+def test_a_target_half_way_to_a_critic_that_stands_still_is_138_updates_old():
+    behind = 1.0
+    for updates in range(1, 1001):
+        behind = polyak_average(behind, 0.0, 0.005)
+        if updates == 138:
+            assert behind == pytest.approx(0.50070871, abs=1e-8)
+    assert 1 - behind == pytest.approx(0.99334603, abs=1e-8)
 
 
 # One update of DAC, written again from its equations, in steps that may be done in any order.

@@ -79,6 +79,7 @@ def test_the_printed_utility_ranks_a_dominated_lottery_first_and_the_certainty_e
     worse, better = jnp.asarray([0.0, 1.0]), jnp.asarray([1.0, 3.0])
     printed = [float(jnp.exp(-0.4 * one).mean()) for one in (worse, better)]
     assert printed == pytest.approx([0.83516002, 0.48575713], abs=6e-9)
+    assert [float(jnp.exp(-0.4 * one)) for one in (1.0, 2.0)] == pytest.approx([0.67032005, 0.44932896], abs=6e-9)  # it falls where values rise
     assert float(certainty_equivalent(worse, Exponential(-0.2))) < float(certainty_equivalent(better, Exponential(-0.2)))
     assert float(Exponential(-0.2).value(worse).mean()) < float(Exponential(-0.2).value(better).mean())
 

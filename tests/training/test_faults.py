@@ -28,6 +28,7 @@ from dualac.errors import BrokenEpisodeError, DataError, LostEnvironmentError, R
 from dualac.spelling import replaced
 from dualac.training.checkpoint import Checkpoints
 from dualac.training.guarded import Guarded
+from dualac.training.learner import Learner
 from dualac.training.loop import Interrupted
 from dualac.training.member import BAD_LIMIT, Member
 from dualac.training.run import load, prepare, require_resumable
@@ -84,6 +85,28 @@ def test_a_broken_answer_cuts_its_episode_like_a_time_limit(tmp_path):
     before = 13  # the transition of step 14, the last good one: number 13
     assert kept["discount"][before] == 1.0
     assert not np.array_equal(kept["next_obs"][before], kept["obs"][before + 1])
+
+
+def test_an_agent_hears_of_whole_episodes_after_it_has_learned_from_their_last_step(tmp_path, monkeypatch):
+    """Of one that broke there is no return to be judged by."""
+    order = []
+
+    def noted(name):
+        function = getattr(Learner, name)
+
+        def call(self, told, step):
+            order.append((step, name))
+            function(self, told, step)
+
+        monkeypatch.setattr(Learner, name, call)
+
+    noted("learn")
+    noted("hear")
+    path = trained(a_run("top", task=toys.task("NanRewardOnce"), capacity=100), tmp_path)
+    ends = [step for step, name in order if name == "hear"]
+    assert events(path, "bad_transition")[0]["step"] not in ends and len(ends) > 2
+    assert all((step, "learn") not in order[order.index((step, "hear")) :] for step in ends)
+    assert any((step, "learn") in order for step in ends)
 
 
 def test_an_evaluation_survives_a_broken_answer_and_its_row_says_so(tmp_path):

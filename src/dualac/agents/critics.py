@@ -36,7 +36,7 @@ class Ensemble(ABC):
     """`k` critics, their optimiser and their slow copies: what all kinds of critics share. A kind adds its loss and what an optimist sees in it."""
 
     k: int = 2
-    """how many critics"""
+    """how many critics (k)"""
     hidden: tuple[int, ...] = (256, 256)
     """widths of their hidden layers"""
     layer_norm: bool = False
@@ -118,12 +118,14 @@ class Quantile(Ensemble):
     upper_bound: Literal["epistemic", "aleatoric", "both"] = "epistemic"
     """what an optimist adds to the mean: the critics' disagreement, the spread of the return itself, or both"""
     kappa: float = 1.0
-    """where the Huber loss turns from a square to a line"""
+    """where the Huber loss turns from a square to a line (kappa)"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 1 <= self.n <= 10_000 or not 0 < self.kappa < math.inf:
             raise UsageError(f"{self}: n must be 1 to 10000 and kappa positive")
+        if self.n == 1 and self.upper_bound != "epistemic":
+            raise UsageError("one quantile has no spread to be optimistic about: raise critic.n, or set critic.upper_bound epistemic")
 
     def upper(self, zs: Float[Array, "critics *batch atoms"], optimism: Float[Array, ""]) -> Float[Array, "*batch"]:
         """What an optimist sees: mean_j (Q_mu,j + beta_o Q_sigma,j), beta_o sigma_Z in its place or beside it; sigma_Z is the critics' mean one."""

@@ -84,7 +84,7 @@ class Noise(Follower):
     asks_critics = False
 
     sigma: float = 0.1
-    """standard deviation of the noise; TD3's authors use 0.1, the DAC paper's table prints 0.5"""
+    """standard deviation of the noise (sigma); TD3's authors use 0.1, the DAC paper's table prints 0.5"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -211,6 +211,8 @@ class OptimisticActor(Follower):
     def check(self, policy: Policy, floor: float) -> None:
         require_distribution(policy, "OptimisticActor departs from a distribution by a KL")
         self.optimism.check(floor)
+        if self.barrier and isinstance(self.optimism, Learnt) and self.optimism.bounded and floor < -BARRIER:
+            raise UsageError(f"a bounded optimism stays above 0, and never comes near the pessimist's {floor:g}: the barrier is idle")
         self.kl_weight.check()
 
     def init(self, key: Key, spec: Spec, floor: float) -> OptimistState:

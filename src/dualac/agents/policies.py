@@ -33,7 +33,7 @@ class Actor(ABC):
     lr: float = 3e-4
     """Adam's learning rate of the actor"""
     delay: int = 1
-    """updates of the critics for one of the actors"""
+    """updates of the critics for one of the actors (d)"""
 
     def __post_init__(self) -> None:
         settle(self)
@@ -169,7 +169,7 @@ class Deterministic(Actor):
     targets_wait: ClassVar[bool] = True
 
     delay: int = 2
-    """updates of the critics for one of the actor and of all slow copies"""
+    """updates of the critics for one of the actor and of all slow copies (d)"""
     target_noise: float = 0.2
     """standard deviation of the noise on the TD target's action (sigma~)"""
     noise_clip: float = 0.5

@@ -44,9 +44,9 @@ def refuse_optimism(*betas: float) -> None:
             raise UsageError(f"pessimism is negative or zero (-1 is the minimum of two critics), not {beta}")
 
 
-def require_disagreement(critics: int, weighed: bool) -> None:
+def require_disagreement(critics: int, weighed: bool, field: str = "beta") -> None:
     if critics == 1 and weighed:
-        raise UsageError("one critic disagrees with nobody: beta weighs nothing; raise critic.k, or set pessimism.beta 0")
+        raise UsageError(f"one critic disagrees with nobody: beta weighs nothing; raise critic.k, or set pessimism.{field} 0")
 
 
 class Attitude(ABC):
@@ -104,6 +104,8 @@ class Fixed(Attitude):
     def __post_init__(self) -> None:
         super().__post_init__()
         refuse_optimism(self.beta, self.beta if self.backup_beta is None else self.backup_beta)
+        if self.climbs == "first" and self.backup_beta is not None:
+            raise UsageError("an actor that climbs the first critic weighs no spread: beta is the TD target's already, backup_beta is one too many")
 
     def check(self, critics: int) -> None:
         require_disagreement(critics, any((self.beta, self.backup_beta, self.ensemble_stat != "std")))
@@ -218,7 +220,7 @@ class Bandit(Attitude):
             raise UsageError(f"{self}: lr must be positive, decay in [0, 1], window 1 to 1000")
 
     def check(self, critics: int) -> None:
-        require_disagreement(critics, any(self.arms))
+        require_disagreement(critics, any(self.arms), "arms")
 
     def floor(self) -> float:
         return min(self.arms)
@@ -271,7 +273,7 @@ class DualDescent(Attitude):
     """
 
     start: float = -0.5
-    """weight of the distance between two critics before the first update (the paper's initial pessimism)"""
+    """weight of the distance between two critics (b) before the first update, the paper's initial pessimism"""
     lr: float = 1e-4
     """Adam's learning rate"""
     b1: float = 0.9

@@ -65,19 +65,20 @@ def resume(words: list[str]) -> int:
     return carry_out(list(packs.values()), asked)
 
 
-def read_training(name: str, words: list[str]) -> tuple[Any, list[spelling.Option], argparse.Namespace]:
-    """The run of an algorithm as it is by default, what of it can be set, and what was asked for."""
-    from dualac.api import find_algorithm
+def read_training(name: str, words: list[str], parts: dict[str, Any] | None = None) -> tuple[Any, list[spelling.Option], argparse.Namespace]:
+    """The run of an algorithm as it is by default, what of it can be set, and what was asked for. `parts`: those asked for in place of its own."""
+    from dualac.api import PRESETS, find_algorithm
     from dualac.training.run import Run
 
-    template = Run(name.rpartition(".py:")[2], find_algorithm(name), "")
-    parser = Parser(prog=f"dualac train {name}", formatter_class=argparse.ArgumentDefaultsHelpFormatter, allow_abbrev=False)
+    row, values = PRESETS.get(name, (name, {}))
+    template = Run(name.rpartition(".py:")[2], find_algorithm(row), "", **values)
+    parser = Parser(prog=f"dualac train {name}", allow_abbrev=False)
     parser.add_argument("algorithm", help="a row of `dualac list algorithms`")
     parser.add_argument("task", help="dmc/cheetah-run, gym/HalfCheetah-v5, module:Id; `dualac list tasks` shows them")
     seeds = parser.add_mutually_exclusive_group()
     seeds.add_argument("--seed", metavar="S", help="one seed", default=argparse.SUPPRESS)
     seeds.add_argument("--seeds", metavar="N", help="seeds 0 to N-1; also 3-5 and 0,2,7", default=argparse.SUPPRESS)
-    parser.add_argument("--out", metavar="DIR", type=Path, default=Path("runs/default"), help="where the runs go")
+    parser.add_argument("--out", metavar="DIR", type=Path, default=Path("runs/default"), help="where the runs go (runs/default)")
     parser.add_argument(
         "--threads", metavar="N", type=int, help="cores for each seed, part of what decides its bits (two, if idle, for one seed alone; else one)"
     )
@@ -86,8 +87,12 @@ def read_training(name: str, words: list[str]) -> tuple[Any, list[spelling.Optio
     )
     add_launch_options(parser)
     settable = add_run_options(parser, template, protocol="paper")
-    settable += options_of(parser, template.algorithm, f"the algorithm: {name}", (), "algorithm.")
-    return template, settable, parser.parse(words)
+    of_algorithm = options_of(parser, template.algorithm, f"the algorithm: {name}", prefix="algorithm.", instead=parts)
+    asked, _ = parser.glance(words)
+    others = {path.removeprefix("algorithm."): part for path, part in given([o for o in of_algorithm if spelling.is_part(o.hint)], asked).items()}
+    if others != (parts or {}):
+        return read_training(name, words, others)  # which have options of their own
+    return template, settable + of_algorithm, parser.parse(words)
 
 
 def add_run_options(parser: Parser, template: Any, left_out: tuple[str, ...] = (), *, protocol: str | None = None) -> list[spelling.Option]:
@@ -101,8 +106,9 @@ def add_run_options(parser: Parser, template: Any, left_out: tuple[str, ...] = (
 
 def known_algorithms() -> list[str]:
     from dualac.agents.algorithms import ALGORITHMS
+    from dualac.api import PRESETS
 
-    return list(ALGORITHMS)
+    return [*ALGORITHMS, *PRESETS]
 
 
 def add_launch_options(parser: Parser) -> None:

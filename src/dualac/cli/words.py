@@ -46,15 +46,16 @@ class Parser(argparse.ArgumentParser):
         return known
 
 
-def options_of(parser: Parser, thing: Any, title: str, left_out: tuple[str, ...], prefix: str = "") -> list[spelling.Option]:
+def options_of(
+    parser: Parser, thing: Any, title: str, left_out: tuple[str, ...] = (), *, prefix: str = "", instead: dict[str, Any] | None = None
+) -> list[spelling.Option]:
     """An option for each value of a tree, its help from the tree: `explorer.target_kl` becomes --explorer.target-kl."""
     group = parser.add_argument_group(title)
-    found = [option for option in spelling.options(thing) if option.path.split(".")[0] not in left_out]
+    found = [option for option in spelling.options(thing, instead or {}) if option.path.split(".")[0] not in left_out]
     for option in found:
-        now = spelling.to_python(option.value).replace("%", "%%")
-        group.add_argument(
-            "--" + option.path.replace("_", "-"), dest=prefix + option.path, metavar="X", help=f"{option.help} (now {now})", default=None
-        )
+        words = spelling.words_for(option.hint)
+        told = f"{option.help}{': one of ' * bool(words)}{', '.join(words)} (now {spelling.to_python(option.value)})".replace("%", "%%")
+        group.add_argument("--" + option.path.replace("_", "-"), dest=prefix + option.path, metavar="X", help=told, default=None)
     return [option._replace(path=prefix + option.path) for option in found]
 
 

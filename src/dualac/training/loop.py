@@ -110,11 +110,12 @@ class Session:
                 self.learner.restart_explorer(step - 1)
                 self._event("explorer_restarted")
             if step < run.warmup:
-                self._interact([member.random_action(step) for member in self.members], step)
+                returns = self._interact([member.random_action(step) for member in self.members], step)
             else:
                 self.introduce()
-                self._interact(self.learner.explore([member.obs for member in self.members], step), step)
+                returns = self._interact(self.learner.explore([member.obs for member in self.members], step), step)
                 self._learn(step)
+            self._hear(returns, step)  # last: an episode's last updates are still of its own attitude
             self.step = step
             if step % run.log_every == 0:
                 self.log()
@@ -129,8 +130,10 @@ class Session:
                     self.conclude()
             yield step
 
-    def _interact(self, actions: list[np.ndarray], step: int) -> None:
-        returns = [member.step(action, step) for member, action in zip(self.members, actions, strict=True)]
+    def _interact(self, actions: list[np.ndarray], step: int) -> list[float | None]:
+        return [member.step(action, step) for member, action in zip(self.members, actions, strict=True)]
+
+    def _hear(self, returns: list[float | None], step: int) -> None:
         if any(value is not None for value in returns):
             self.introduce()
             self.learner.hear(returns, step)

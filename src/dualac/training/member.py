@@ -94,14 +94,15 @@ class Member:
         return draw.astype(np.float32)
 
     def step(self, action: np.ndarray, step: int) -> float | None:
-        """Act, remember, and go on to the next episode where this one ends; its return then."""
+        """Act, remember, and go on to the next episode where this one ends; its return then, unless it broke and has none."""
         self.actions.append(action)
         try:
             obs, reward, terminated, truncated, info = self.env.step(action)
         except BrokenEpisodeError as error:
             # Not stored, and the episode is cut like a time limit: the last good transition bootstraps from its own next observation.
             self._count_bad(step, "step", error)
-            return self._end_episode(step)
+            self._end_episode(step)
+            return None
         if "success" in info:
             self.succeeded = self.run.protocol.succeeded(self.succeeded, info["success"])
         self.replay.add(self.obs, action, reward, 0.0 if terminated else 1.0, obs)
