@@ -1,5 +1,6 @@
 """What is learned: values of state and action, by an ensemble. Values carry an axis of atoms, of length one for a scalar critic."""
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -7,7 +8,6 @@ from typing import Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float
 
 from dualac.agents.networks import Critics, apply, dormant, sensible
@@ -138,10 +138,30 @@ class Quantile(Ensemble):
         return self.n
 
     def _loss(self, zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch atoms"]) -> Float[Array, ""]:
-        levels = (jnp.arange(self.n, dtype=jnp.float32) + 0.5) / self.n
-        error = target[None, :, None, :] - zs[..., None]  # critics, batch, predicted, target
-        weight = jnp.abs(levels[None, None, :, None] - jax.lax.stop_gradient(error < 0.0))
-        return (weight * optax.huber_loss(error, delta=self.kappa) / self.kappa).mean(axis=(1, 3)).sum()
+        return quantile_huber(zs, target, self.kappa)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def quantile_huber(zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch targets"], kappa: float) -> Float[Array, ""]:
+    """sum_l mean_j |level_l - 1(u < 0)| H(u) / kappa, u = y_j - z_l; no gradient passes to the target."""
+    return _loss_and_slope(zs, target, kappa)[0]
+
+
+def _loss_and_slope(zs: Array, target: Array, kappa: float) -> tuple[Array, Array]:
+    """Both by one walk over the target's atoms, so that what is held fits the cache: with all pairs at once it takes sixty times as long on a CPU."""
+    levels = (jnp.arange(zs.shape[-1], dtype=jnp.float32) + 0.5) / zs.shape[-1]
+
+    def add(sums: tuple[Array, Array], atom: Float[Array, "batch"]) -> tuple[tuple[Array, Array], None]:
+        error = atom[None, :, None] - zs
+        clipped = jnp.clip(error, -kappa, kappa)
+        weighted = jnp.where(error < 0.0, 1.0 - levels, levels) * clipped
+        return (sums[0] + weighted * (error - clipped / 2), sums[1] - weighted), None
+
+    (losses, slopes), _ = jax.lax.scan(add, (jnp.zeros_like(zs), jnp.zeros_like(zs)), target.T)
+    return losses.sum() / (kappa * target.size), slopes / (kappa * target.size)
+
+
+quantile_huber.defvjp(_loss_and_slope, lambda kappa, slope, weight: (weight * slope, None))
 
 
 Critic = Ensemble
