@@ -54,7 +54,7 @@ test-browser: setup ## slow: the report in a real browser (scripts/install-brows
 	$(PYTEST) -m browser -n0
 
 results: setup ## make docs/results/README.md and its figures anew from the runs kept there
-	$(VENV)/bin/dualac report docs/results --format md --out docs/results/README.md --title "Results"
+	$(VENV)/bin/dualac report $(addprefix docs/results/,cheetah-run walker-run small-sweep suites) --format md --out docs/results/README.md --title "Results"
 
 test-cluster: setup ## slow: sweeps on a Ray cluster of this machine that loses its workers and raylets
 	$(PYTEST) -m cluster -n0

@@ -646,10 +646,13 @@ def test_list_algorithms_shows_every_row_by_its_parts_or_by_what_it_changes(here
     code, said, err = here("list", "algorithms")
     assert (code, err) == (0, "")
     lines = {line.split()[0]: line for line in said.splitlines()[1:] if line.strip()}
-    assert set(lines) == set(ALGORITHMS)
-    for word in ("Fixed(-0.2)", "Soft()", "OptimisticActor()", "Scalar()", "alpha beta_o tau"):
+    assert set(lines) == {*ALGORITHMS, "learns", "sr-sac"}
+    for word in ("Fixed(-0.2)", "Soft()", "OptimisticActor(target_kl=0.25)", "Scalar()", "alpha beta_o tau"):
         assert word in lines["dac"]
+    assert "Bandit(arms=(-1.0, 0.0))" in lines["top"] and "Deterministic(delay=1, target_noise=0.0)" in lines["ddpg"]
     assert "dac with critic.layer_norm=True" in lines["dac-ln"]
+    assert lines["dac:no-adjustments"].split()[1:3] == ["alpha", "dac"]
+    assert "sac with replay_ratio=16" in lines["sr-sac"]
 
 
 def test_two_rows_are_told_apart_choice_by_choice(here: Answer):

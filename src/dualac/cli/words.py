@@ -49,9 +49,13 @@ class Parser(argparse.ArgumentParser):
 def options_of(
     parser: Parser, thing: Any, title: str, left_out: tuple[str, ...] = (), *, prefix: str = "", instead: dict[str, Any] | None = None
 ) -> list[spelling.Option]:
-    """An option for each value of a tree, its help from the tree: `explorer.target_kl` becomes --explorer.target-kl."""
+    """An option for each value of a tree, its help from the tree: `explorer.target_kl` becomes --explorer.target-kl.
+
+    `instead`: parts that will stand at these paths, for whose values there are options too.
+    """
     group = parser.add_argument_group(title)
-    found = [option for option in spelling.options(thing, instead or {}) if option.path.split(".")[0] not in left_out]
+    every = {option.path: option for tree in ({}, instead or {}) for option in spelling.options(thing, tree)}
+    found = [option for option in every.values() if option.path.split(".")[0] not in left_out]
     for option in found:
         words = spelling.words_for(option.hint)
         told = f"{option.help}{': one of ' * bool(words)}{', '.join(words)} (now {spelling.to_python(option.value)})".replace("%", "%%")
