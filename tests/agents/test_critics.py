@@ -3,13 +3,14 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dualac.agents.actor_critic import Algorithm
-from dualac.agents.critics import Quantile, Scalar
+from dualac.agents.critics import Quantile, Scalar, quantile_huber
 from dualac.agents.explorers import FromPolicy, Noise, UpperBoundShift
 from dualac.agents.policies import Soft
 from dualac.agents.risk import Fixed
@@ -107,3 +108,18 @@ def test_what_only_an_optimist_sees_is_refused_where_nobody_looks(critic, explor
     with pytest.raises(UsageError, match="looks at no upper bound"):
         Algorithm(Fixed(-1.0), Soft(), explorer, critic)
     Algorithm(Fixed(-1.0), Soft(), UpperBoundShift(), critic)
+
+
+def test_the_slope_of_the_quantile_loss_is_that_of_all_pairs_at_once():
+    draw = np.random.default_rng(0)
+    zs, target = (jnp.asarray(2 * draw.normal(size=shape), jnp.float32) for shape in ((2, 4, 5), (4, 5)))
+
+    def all_pairs(zs):
+        error = target[None, :, None, :] - zs[..., None]  # critics, batch, predicted, target
+        weight = jnp.abs(((jnp.arange(5) + 0.5) / 5)[None, None, :, None] - (error < 0.0))
+        return (weight * optax.huber_loss(error, delta=0.7) / 0.7).mean(axis=(1, 3)).sum()
+
+    ours, slope = jax.value_and_grad(quantile_huber)(zs, target, 0.7)
+    known, expected = jax.value_and_grad(all_pairs)(zs)
+    assert float(ours) == pytest.approx(float(known), rel=1e-5)
+    np.testing.assert_allclose(slope, expected, atol=1e-6)
