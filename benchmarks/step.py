@@ -1,6 +1,6 @@
 """Where an environment step's time goes beside its updates: microseconds of each thing that the loop does between two calls of the learner.
 
-    taskset -c 0 .venv/bin/python benchmarks/step.py [dac] [dmc/cheetah-run] [--replay-ratio 2]
+    taskset -c 0 .venv/bin/python benchmarks/step.py [dac] [dmc/cheetah-run] [--replay-ratio 2] [--threads 1]
 
 Of each an eighth of its calls are faster than what is told here: a busy machine counts much like an idle one.
 """
@@ -22,7 +22,8 @@ from dualac.training.run import Run, prepare
 
 STEPS, WARMUP, SETTLED = 1_500, 500, 900  # of which so many at the end are counted
 PARTS: tuple[tuple[str, type, str], ...] = (
-    ("an action", learner.Learner, "explore"),
+    ("an action: asking for it, while it learns", learner.Learner, "foresee"),
+    ("an action: waiting for it", learner.Learner, "explore"),
     ("the environment, and storing what it answered", member.Member, "step"),
     ("drawing the minibatches", replay.Replay, "sample"),
     ("the updates: handing them over", learner.Learner, "learn"),
@@ -58,8 +59,9 @@ def main() -> None:
     parser.add_argument("algorithm", nargs="?", default="dac")
     parser.add_argument("task", nargs="?", default="dmc/cheetah-run")
     parser.add_argument("--replay-ratio", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
     asked = parser.parse_args()
-    machine.pin(1)
+    machine.pin(asked.threads)
     rare = {"eval_every": 10**9, "log_every": 10**9, "checkpoint_every": 10**9, "protocol": envs.Protocol(eval_episodes=1)}
     run = Run(
         "timed", find_algorithm(asked.algorithm), envs.canonical(asked.task), steps=STEPS, warmup=WARMUP, replay_ratio=asked.replay_ratio, **rare

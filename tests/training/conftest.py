@@ -28,7 +28,7 @@ def compiled_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
         if key not in _compiled:
             _compiled[key] = learner.Learner(runs, spec)
         found = _compiled[key]
-        found.state, found.tally = found._fresh(0), found._zeros()
+        found.begin()
         return found
 
     monkeypatch.setattr(loop, "Learner", shared)

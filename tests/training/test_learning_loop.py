@@ -83,8 +83,8 @@ def test_the_updates_are_counted_through_the_run_so_that_actors_wait_no_longer_t
         learner.learn([batch], step)
         moved.append(not np.array_equal(before, learner.save(0)["agent.policy.actor.params.params.mean.bias"]))
     assert moved == [False, True, True, False, True, True]
-    measured = learner.tally["actor_loss"][1], learner.tally["critic_loss"][1]
-    assert measured == (4, 12)
+    tally = learner.tally(0)
+    assert (tally["actor_loss"][1], tally["critic_loss"][1]) == (4, 12)
     assert np.isfinite(learner.metrics(0)["train/actor_loss"])
 
 
@@ -218,6 +218,25 @@ def test_acting_is_the_same_for_one_observation_alone_and_in_a_learner_that_was_
     assert jax.tree.all(jax.tree.map(lambda leaf: bool(np.isfinite(leaf).all()), learner.state))
 
 
+def test_what_was_foreseen_is_done_unless_something_changed_meanwhile(monkeypatch):
+    learner, afresh = Learner([a_run()], SPEC), Learner([a_run()], SPEC)
+    obs, other = np.ones(3, np.float32), np.zeros(3, np.float32)
+    decided = []
+    decide = learner._decide
+    monkeypatch.setattr(learner, "_decide", lambda *question: decided.append(question) or decide(*question))
+    learner.foresee([obs], 11)
+    (action,) = learner.explore([obs], 11)
+    assert len(decided) == 1
+    assert np.array_equal(action, afresh.explore([obs], 11)[0])
+    for question in (([other], 11), ([obs], 12)):
+        assert np.array_equal(learner.explore(*question)[0], afresh.explore(*question)[0])
+    learner.foresee([obs], 13)
+    learner.reset(12, same_init=False)
+    assert not np.array_equal(learner.explore([obs], 13)[0], afresh.explore([obs], 13)[0])
+    afresh.reset(12, same_init=False)
+    assert np.array_equal(learner.explore([obs], 13)[0], afresh.explore([obs], 13)[0])
+
+
 def test_two_cores_learn_what_one_learns(tmp_path):
     """To float tolerance: of a minibatch in two parts the sums are added up in another order. Each row exchanges something of its own."""
     names = ("dac:exact-certainty", "td3", "gpl")
@@ -246,7 +265,7 @@ def test_learning_from_a_replay_on_the_device_moves_nothing_to_it_or_back(pack, 
     step = jax.device_put(np.uint32(11))
     with jax.transfer_guard("disallow_explicit"):
         for batch in together[1:]:
-            learner.state, learner.tally = learner._learn(learner.state, learner.tally, batch, learner._keys[UPDATE], step)
+            learner._held, learner._tally = learner._learn(learner._held, learner._tally, batch, learner._keys[UPDATE], step)
         with pytest.raises(Exception, match="Disallowed host-to-device transfer"):
             learner.learn(batches[0], 12)  # the number of the step is the host's
     assert learner.diverged() == []

@@ -1,7 +1,8 @@
 """The agents of a pack on the device. The only vmap over seeds is here."""
 
+import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,15 +12,31 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from dualac.agents.actor_critic import cheap, make_agent
 from dualac.agents.trained import PARTS, shared
 from dualac.errors import DataError
+from dualac.training.bundle import Bundle
 from dualac.training.checkpoint import Arrays, Snapshot
 from dualac.training.member import EPISODE
 from dualac.training.replay import to_float32
 from dualac.training.run import Run
-from dualac.types import Agent, Metrics, Spec, State, Transition
+from dualac.types import Agent, Spec, State, Transition
 
 PIECE = 256  # states that are judged at once
 NONFINITE = "nonfinite"  # the metric that is 1 where an update saw what is not a number
 INIT, EXPLORE, UPDATE, HEAR = range(4)  # streams of JAX keys; never renumber: runs depend on it
+
+
+Held = list[jax.Array]  # a state in the arrays of its bundle
+
+
+class Foreseen(NamedTuple):
+    """Actions that were decided ahead, and on what."""
+
+    held: Held
+    obs: list[np.ndarray]
+    step: int
+    actions: jax.Array
+
+    def answers(self, held: Held, obs: list[np.ndarray], step: int) -> bool:
+        return step == self.step and held is self.held and all(map(operator.is_, obs, self.obs))
 
 
 class Learner:
@@ -32,32 +49,57 @@ class Learner:
         run = runs[0]
         self.agent: Agent = make_agent(run.algorithm, spec)
         self.size = len(runs)
+        self._parts = _parts(self.size)
         keys = [jax.random.split(jax.random.key(run.seed), 4) for run in runs]
         self._init_keys = [key[INIT] for key in keys]
         self._keys = {purpose: self._stack([key[purpose] for key in keys]) for purpose in (EXPLORE, UPDATE, HEAR)}
+        self._keys[UPDATE] = self._everywhere(self._keys[UPDATE])
         self._first_learning = max(run.warmup, 1)
         self._init = jax.jit(lambda key, step: self.agent.init(jax.random.fold_in(key, step)))
         self._reset = jax.jit(lambda state, key, step: self.agent.reset(state, jax.random.fold_in(key, step)))
         self._restart = jax.jit(lambda state, key, step: self.agent.restart_explorer(state, jax.random.fold_in(key, step)))
         self._diagnose = jax.jit(self.agent.diagnose)
         self._value = jax.jit(self.agent.value)
-        self._parts = _parts(self.size)
+        blank = jax.eval_shape(self._init, self._init_keys[0], np.uint32(0))
+        self._bundle = Bundle(blank)
+        self._tie = jax.jit(self._lift(self._bundle.tie, (0,)))
+        self._untie = jax.jit(self._lift(self._bundle.untie, (0,)))
+        self._explored = self._bundle.numbers(self.agent.exploring)
         self._explore = jax.jit(self._lift(self._explore_one, (0, 0, 0, None)))
         self._exploit = jax.jit(lambda state, obs: self.agent.exploit(state, (), obs)[0])
         self._learn = jax.jit(self._split(self._lift(self._learn_one, (0, 0, 0, 0, None))), donate_argnums=(0, 1))
         self._hear = jax.jit(self._lift(self._hear_one, (0, 0, 0, 0, None)))
-        self.state: State = self._fresh(0)
         # Traced here for the names of its metrics, inlined where it learns: the same program as without jit, traced once.
         self._step = jax.jit(self.agent.step, inline=True)
         batch = _blank_batch(run.batch_size, spec)
         chance = jax.eval_shape(lambda key: self.agent.draw(key, batch.action.size), self._init_keys[0])
-        metrics = jax.eval_shape(self._step, self.member_state(0), batch, chance, np.uint32(0))[1]
+        metrics = jax.eval_shape(self._step, blank, batch, chance, np.uint32(0))[1]
         self._names = sorted(cheap(metrics))
-        self.tally = self._zeros()
+        self.begin()
+
+    def begin(self) -> None:
+        """As if nothing had been learned."""
+        # One by one, not by vmap: each seed starts from the very weights it has when it runs alone.
+        self._hold(self._stack([self._init(key, np.uint32(0)) for key in self._init_keys]))
+        self.forget_metrics()
+        self._foreseen: Foreseen | None = None
+
+    @property
+    def state(self) -> State:
+        return self._untie(self._here(dict(enumerate(self._held))))
 
     def explore(self, obs: list[np.ndarray], step: int) -> list[np.ndarray]:
-        actions = np.asarray(self._explore(self._here(self.agent.exploring(self.state)), self._together(obs), self._keys[EXPLORE], np.uint32(step)))
+        foreseen = self._foreseen if self._foreseen and self._foreseen.answers(self._held, obs, step) else None
+        actions = np.asarray(foreseen.actions if foreseen else self._decide(obs, step))
         return list(actions) if self.size > 1 else [actions]
+
+    def foresee(self, obs: list[np.ndarray], step: int) -> None:
+        """Begin to decide what `explore` will be asked if nothing changes till then. While it learns, that takes no time of its own."""
+        self._foreseen = Foreseen(self._held, obs, step, self._decide(obs, step))
+
+    def _decide(self, obs: list[np.ndarray], step: int) -> jax.Array:
+        held = self._here({number: self._held[number] for number in self._explored})
+        return self._explore(held, self._together(obs), self._keys[EXPLORE], np.uint32(step))
 
     def exploit(self, index: int) -> Callable[[np.ndarray], np.ndarray]:
         """How one seed acts at its best now, whatever is learned later."""
@@ -66,7 +108,8 @@ class Learner:
 
     def learn(self, batches: list[Transition], step: int) -> None:
         batch = Transition._make(map(self._together, zip(*batches, strict=True)))
-        self.state, self.tally = self._learn(self.state, self.tally, batch, self._keys[UPDATE], np.uint32(step))
+        batch, now = Transition._make(self._sent(array, None, PARTS) for array in batch), self._sent(np.array(step, np.uint32))
+        self._held, self._tally = self._learn(self._held, self._tally, batch, self._keys[UPDATE], now)
 
     def hear(self, returns: list[float | None], step: int) -> None:
         """Tell those whose episode ended what it returned."""
@@ -74,7 +117,7 @@ class Learner:
             heard = [to_float32(value or 0.0) for value in returns]
             ended = [np.bool_(value is not None) for value in returns]
             told = self._together(heard), self._together(ended)
-            self.state = self._everywhere(self._hear(self._here(self.state), *told, self._keys[HEAR], np.uint32(step)))
+            self._hold(self._hear(self.state, *told, self._keys[HEAR], np.uint32(step)))
 
     def reset(self, step: int, *, same_init: bool) -> None:
         self._renew(self._reset, 0 if same_init else step)
@@ -84,12 +127,15 @@ class Learner:
 
     def diverged(self) -> list[int]:
         """Those of the pack in whose losses or values something was not finite since the last log."""
-        return np.flatnonzero(np.asarray(self.tally[NONFINITE])[..., 0]).tolist()
+        return np.flatnonzero(np.asarray(self._tally)[..., self._names.index(NONFINITE), 0]).tolist()
 
     def metrics(self, index: int) -> dict[str, float]:
         """One seed's means since they were last forgotten, of what was measured since then."""
-        tally = {name: np.asarray(pair) for name, pair in self._member(self.tally, index).items()}
-        return {f"train/{name}": float(tally[name][0] / tally[name][1]) for name in self._names if name != NONFINITE and tally[name][1]}
+        return {f"train/{name}": float(total / times) for name, (total, times) in self.tally(index).items() if name != NONFINITE and times}
+
+    def tally(self, index: int) -> dict[str, np.ndarray]:
+        """Of each metric the sum since it was last forgotten, and how often it was measured."""
+        return dict(zip(self._names, np.asarray(self._member(self._tally, index)), strict=True))
 
     def diagnose(self, index: int, batch: Transition) -> dict[str, float]:
         return {f"train/{name}": float(value) for name, value in self._diagnose(self.member_state(index), batch).items()}
@@ -106,31 +152,37 @@ class Learner:
         return judged
 
     def forget_metrics(self) -> None:
-        self.tally = self._zeros()
+        shape = (len(self._names), 2)
+        self._tally = self._everywhere(jnp.zeros((self.size, *shape) if self.size > 1 else shape))
 
     def save(self, index: int) -> Arrays:
         """One seed's share as named arrays. The names are the paths of the tree, so a new part cannot be forgotten."""
-        tree = {"agent": self.member_state(index), "tally": self._member(self.tally, index)}
-        return {name: np.array(leaf, order="C") for name, leaf in _named(tree).items()}
+        return {name: np.array(leaf, order="C") for name, leaf in _named(self._share(index)).items()}
 
     def restore(self, snapshots: list[Snapshot]) -> None:
-        template = {"agent": self.member_state(0), "tally": self._member(self.tally, 0)}
+        template = self._share(0)
         trees = [rebuilt(template, {n: a for n, a in snapshot.arrays.items() if not n.startswith(EPISODE)}) for snapshot in snapshots]
-        whole = self._stack(trees)
-        self.state, self.tally = self._everywhere((whole["agent"], whole["tally"]))
+        self._hold(self._stack([tree["agent"] for tree in trees]))
+        self._tally = self._everywhere(self._stack([np.stack([tree["tally"][name] for name in self._names]) for tree in trees]))
 
     def member_state(self, index: int) -> State:
         return self._member(self.state, index)
 
-    def _explore_one(self, state: State, obs: jax.Array, key: jax.Array, step: jax.Array) -> jax.Array:
-        return self.agent.explore(state, (), obs, jax.random.fold_in(key, step))[0]
+    def _share(self, index: int) -> dict[str, Any]:
+        return {"agent": self.member_state(index), "tally": self.tally(index)}
 
-    def _learn_one(self, state: State, tally: Metrics, batches: Transition, key: jax.Array, step: jax.Array) -> tuple[State, Metrics]:
-        def body(carry: tuple[State, Metrics], inputs: tuple[Transition, Any, jax.Array]) -> tuple[tuple[State, Metrics], None]:
-            state, tally = carry
-            state, metrics = self._step(state, *inputs)
-            measured = {name: jnp.where(jnp.isnan(value), jnp.zeros(2), jnp.stack([value, jnp.ones(())])) for name, value in cheap(metrics).items()}
-            return (state, {name: tally[name] + measured[name] for name in tally}), None
+    def _hold(self, state: State) -> None:
+        self._held = self._everywhere(self._tie(state))
+
+    def _explore_one(self, held: dict[int, jax.Array], obs: jax.Array, key: jax.Array, step: jax.Array) -> jax.Array:
+        return self.agent.explore(self.agent.exploring(self._bundle.untie(held)), (), obs, jax.random.fold_in(key, step))[0]
+
+    def _learn_one(self, held: Held, tally: jax.Array, batches: Transition, key: jax.Array, step: jax.Array) -> tuple[Held, jax.Array]:
+        def body(carry: tuple[State, jax.Array], inputs: tuple[Transition, Any, jax.Array]) -> tuple[tuple[State, jax.Array], None]:
+            state, metrics = self._step(carry[0], *inputs)
+            values = jnp.stack([metrics[name] for name in self._names])
+            measured = ~jnp.isnan(values)
+            return (state, carry[1] + jnp.stack([jnp.where(measured, values, 0.0), measured], axis=-1)), None
 
         updates = batches.reward.shape[0]
         keys = jax.random.split(jax.random.fold_in(key, step), updates)
@@ -138,25 +190,15 @@ class Learner:
         size = batches.action[0].size * parts
         chances = jax.vmap(lambda key: self.agent.draw(key, size, part, parts))(keys)  # all at once: a third of the time of one by one
         counts = (step - np.uint32(self._first_learning)) * np.uint32(updates) + jnp.arange(updates, dtype=jnp.uint32)
-        state, tally = jax.lax.scan(body, (state, tally), (batches, chances, counts))[0]
-        return state, shared(tally)
+        state, tally = jax.lax.scan(body, (self._bundle.untie(dict(enumerate(held))), tally), (batches, chances, counts))[0]
+        return self._bundle.tie(state), shared(tally)
 
     def _hear_one(self, state: State, heard: jax.Array, ended: jax.Array, key: jax.Array, step: jax.Array) -> State:
         told = self.agent.hear(state, heard, jax.random.fold_in(key, step))
         return jax.tree.map(lambda new, old: jnp.where(ended, new, old), told, state)
 
-    def _fresh(self, step: int) -> State:
-        """Initialised one by one, not by vmap: each seed starts from the very weights it has when it runs alone."""
-        return self._everywhere(self._stack([self._init(key, np.uint32(step)) for key in self._init_keys]))
-
     def _renew(self, renew: Callable, step: int) -> None:
-        keys = enumerate(self._init_keys)
-        self.state = self._everywhere(self._stack([renew(self.member_state(index), key, np.uint32(step)) for index, key in keys]))
-
-    def _zeros(self) -> Metrics:
-        """Of each metric the sum, and how often it was measured."""
-        zero = np.zeros((self.size, 2) if self.size > 1 else (2,), np.float32)
-        return self._everywhere({name: jnp.array(zero) for name in self._names})
+        self._hold(self._stack([renew(self.member_state(index), key, np.uint32(step)) for index, key in enumerate(self._init_keys)]))
 
     def _lift(self, function: Callable, axes: tuple[int | None, ...]) -> Callable:
         return jax.vmap(function, in_axes=axes) if self.size > 1 else function
@@ -170,6 +212,12 @@ class Learner:
 
     def _everywhere(self, tree: Any) -> Any:
         return jax.device_put(tree, NamedSharding(self._parts, PartitionSpec())) if self._parts else tree
+
+    def _sent(self, array: Any, *axes: str | None) -> Any:
+        """An array of the host to the devices, whole or split along an axis. Left to JAX it would take ten times as long."""
+        if self._parts is None or not isinstance(array, np.ndarray):
+            return array
+        return jax.make_array_from_callback(array.shape, NamedSharding(self._parts, PartitionSpec(*axes)), array.__getitem__)
 
     def _here(self, tree: Any) -> Any:
         """As the first device has it: what is no work for many is done there."""
