@@ -1,56 +1,58 @@
 """Ours beside the libraries that people use, in one sitting: HalfCheetah-v5, two layers of 256, batches of 256, the machine's cores for whoever runs.
 
-    .venv/bin/python benchmarks/peers.py [--rounds 3] [--replay-ratios 1,2,16] [--env DIR]
+    .venv/bin/python benchmarks/peers.py [--turns 7] [--replay-ratios 1,2,16] [--only 'dualac sac,sbx sac'] [--env DIR]
 
 The peers get an environment of their own (DIR, made if it is not there): Stable-Baselines3 (torch) and SBX (JAX), each with SAC and TD3. CleanRL's
-JAX scripts are no package that installs beside a current JAX, and are left out. All run by turns, each time in a new process; of a run, the pace is
-the median over intervals of 50 steps once it learns. Nobody evaluates or checkpoints meanwhile. A ratio is taken within a round, and given with its
-least and largest.
+JAX scripts are no package that installs beside a current JAX, and are left out.
+
+Each trains in a process of its own. Once all have learned for a while they are let run by turns, a few seconds each, all others stopped: a machine
+whose clock changes from minute to minute changes it for all. A ratio is taken within a turn; its median is given, with the quarter below and above.
+Nobody evaluates, logs or checkpoints meanwhile.
 """
 
 import argparse
-import itertools
-import json
+import importlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 import venv
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from statistics import median
-from typing import Any, NamedTuple
+from statistics import median, quantiles
+from typing import Any
+from unittest import mock
 
-TASK, WARMUP, EVERY = "HalfCheetah-v5", 1_000, 50
+TASK, WARMUP, EVERY, TURN = "HalfCheetah-v5", 1_000, 10, 5.0
+SETTLED = 100  # steps of learning after which all that is compiled is compiled
 PACKAGES = ("torch==2.13.0", "stable-baselines3==2.9.2", "sbx-rl==0.28.0", "gymnasium[mujoco]==1.4.0")
 PEERS = ("sb3 sac", "sb3 td3", "sbx sac", "sbx td3")
 OURS = ("dualac sac", "dualac td3", "dualac dac")
-
-
-class Found(NamedTuple):
-    ms_per_step: float
-    first_update: float
-    """seconds from the start of the process until it has learned for one interval"""
-    peak_mb: float
+FOREVER = 10**9
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--replay-ratios", default="1,2,16")
     parser.add_argument("--env", type=Path, default=Path(".peers"))
     parser.add_argument("--only", default="", help="these alone: 'dualac sac,sbx sac'")
-    parser.add_argument("--learn", nargs=3, metavar=("LIBRARY", "ALGORITHM", "RATIO"), help="what the peers' own environment is asked for")
+    parser.add_argument("--learn", nargs=4, metavar=("LIBRARY", "ALGORITHM", "RATIO", "MARKS"), help="what one process is asked for")
     asked = parser.parse_args()
     if asked.learn:
-        return learn(asked.learn[0], asked.learn[1], int(asked.learn[2]))
+        library, algorithm, ratio, marks = asked.learn
+        return (learn_ours if library == "dualac" else learn_theirs)(library, algorithm, int(ratio), Path(marks))
     python = environment(asked.env)
     names = asked.only.split(",") if asked.only else [*OURS, *PEERS]
     for ratio in map(int, asked.replay_ratios.split(",")):
-        rounds = [{name: measured(name, ratio, python) for name in names} for _ in range(asked.rounds)]
-        print_table(ratio, rounds)
+        with tempfile.TemporaryDirectory() as folder, racing(names, ratio, python, Path(folder)) as runners:
+            for _ in range(asked.turns):
+                for runner in runners:
+                    runner.take_turn()
+            print_table(ratio, runners)
 
 
 def environment(place: Path) -> Path:
@@ -61,44 +63,86 @@ def environment(place: Path) -> Path:
     return python.absolute()
 
 
-def measured(name: str, ratio: int, python: Path) -> Found:
-    library, algorithm = name.split()
-    steps = WARMUP + max(10 * EVERY, 4_000 // ratio)
-    with tempfile.TemporaryDirectory() as folder:
-        if library == "dualac":
-            words = [sys.executable, "-m", "dualac", "train", algorithm, f"gym/{TASK}", "--steps", str(steps), "--warmup", str(WARMUP)]
-            words += ["--replay-ratio", str(ratio), "--threads", str(os.cpu_count()), "--log-every", str(EVERY), "--out", folder, "--quiet"]
-            words += ["--eval-every", "1000000000", "--eval-episodes", "1", "--checkpoint-every", "1000000000"]
-        else:
-            words = [str(python), __file__, "--learn", library, algorithm, str(ratio)]
+class Runner:
+    """A training in a process that stands still but for its turns."""
+
+    def __init__(self, name: str, ratio: int, python: str, folder: Path) -> None:
+        self.name, self.marks = name, folder / name.replace(" ", "-")
+        self.ms_per_step: list[float] = []  # in each turn
         began = time.time()
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=os.environ | {"STEPS": str(steps)})
-        assert process.stdout is not None
-        told = process.stdout.read()
-        _, code, used = os.wait4(process.pid, 0)
-        if code:
-            raise SystemExit(f"{name} ended with code {code}")
-        if library == "dualac":
-            (log,) = Path(folder).rglob("train.jsonl")
-            rows = [json.loads(line) for line in log.read_text().splitlines()]
-            (events,) = Path(folder).rglob("events.jsonl")
-            start = datetime.fromisoformat(json.loads(events.read_text().splitlines()[0])["time"]).timestamp()
-            marks = [(row["step"], start + row["time/time_elapsed"]) for row in rows]
-        else:
-            marks = json.loads(told.splitlines()[-1])
-    return Found(1e3 * median(paces(marks)), next(at for step, at in marks if step > WARMUP) - began, used.ru_maxrss / 1e3)
+        self.process = subprocess.Popen([python, __file__, "--learn", *name.split(), str(ratio), str(self.marks)], stdout=subprocess.DEVNULL)
+        while (steps := self.seen())[-1][0] < WARMUP + SETTLED:
+            if self.process.poll() is not None:
+                raise SystemExit(f"{name} ended with code {self.process.returncode}")
+            time.sleep(0.1)
+        self.first_update = next(at for step, at in steps if step > WARMUP) - began
+        self.process.send_signal(signal.SIGSTOP)
+
+    def seen(self) -> list[tuple[int, float]]:
+        """After which steps it looked at the clock, and what it said."""
+        lines = self.marks.read_text().splitlines() if self.marks.exists() else []
+        return [(int(step), float(at)) for step, at in map(str.split, lines)] or [(0, 0.0)]
+
+    def take_turn(self) -> None:
+        began = time.time()
+        self.process.send_signal(signal.SIGCONT)
+        time.sleep(TURN)
+        self.process.send_signal(signal.SIGSTOP)
+        marks = [mark for mark in self.seen() if mark[1] > began]
+        (first, start), (last, end) = marks[0], marks[-1]
+        self.ms_per_step.append(1e3 * (end - start) / (last - first))
+
+    def peak_mb(self) -> float:
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1e3
 
 
-def paces(marks: list[tuple[int, float]]) -> Iterator[float]:
-    """Seconds a step of each interval, once the first of learning, which compiles, is over."""
-    learning = [mark for mark in marks if mark[0] > WARMUP + EVERY]
-    yield from ((b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(learning))
+@contextmanager
+def racing(names: list[str], ratio: int, python: Path, folder: Path) -> Iterator[list[Runner]]:
+    runners: list[Runner] = []
+    try:
+        for name in names:
+            runners.append(Runner(name, ratio, sys.executable if name in OURS else str(python), folder))
+        yield runners
+    finally:
+        for runner in runners:
+            runner.process.kill()
+            runner.process.wait()
 
 
-def learn(library: str, algorithm: str, ratio: int) -> None:
-    """In the peers' environment: train, and print when each interval was reached."""
-    import importlib
+def clock(marks: Path) -> Callable[[int], None]:
+    """Writes down when a step was done, once in a few steps."""
+    file = marks.open("w", buffering=1)
 
+    def look(step: int) -> None:
+        if step % EVERY == 0:
+            file.write(f"{step} {time.time()}\n")
+
+    return look
+
+
+def learn_ours(_: str, algorithm: str, ratio: int, marks: Path) -> None:
+    from dualac import envs
+    from dualac.api import find_algorithm
+    from dualac.training import loop, machine
+    from dualac.training.run import Run, prepare
+
+    machine.pin(len(machine.usable_cores()))
+    machine.use_compilation_cache()
+    rare = {"eval_every": FOREVER, "log_every": FOREVER, "checkpoint_every": FOREVER, "protocol": envs.Protocol(eval_episodes=1)}
+    run = Run("raced", find_algorithm(algorithm), envs.canonical(f"gym/{TASK}"), steps=FOREVER, warmup=WARMUP, replay_ratio=ratio, **rare)
+    look, steps = clock(marks), loop.Session.steps
+
+    def watched(self: Any) -> Iterator[int]:
+        for step in steps(self):
+            look(step)
+            yield step
+
+    with tempfile.TemporaryDirectory() as out, mock.patch.object(loop.Session, "steps", watched):
+        loop.train([prepare(run, Path(out))], lambda message: None)
+
+
+def learn_theirs(library: str, algorithm: str, ratio: int, marks: Path) -> None:
     from stable_baselines3.common.callbacks import BaseCallback
 
     if library == "sb3":
@@ -106,31 +150,30 @@ def learn(library: str, algorithm: str, ratio: int) -> None:
 
         torch.set_num_threads(os.cpu_count() or 1)
     kind = getattr(importlib.import_module({"sb3": "stable_baselines3", "sbx": "sbx"}[library]), algorithm.upper())
-    marks: list[tuple[int, float]] = []
+    look = clock(marks)
 
     class Clock(BaseCallback):
         def _on_step(self) -> bool:
-            if self.num_timesteps % EVERY == 0:
-                marks.append((self.num_timesteps, time.time()))
+            look(self.num_timesteps)
             return True
 
     settings: dict[str, Any] = {"policy_kwargs": {"net_arch": [256, 256]}, "batch_size": 256, "learning_starts": WARMUP, "seed": 0}
     model = kind("MlpPolicy", TASK, train_freq=1, gradient_steps=ratio, **settings)
-    model.learn(int(os.environ["STEPS"]), callback=Clock())
-    print(json.dumps(marks))
+    model.learn(FOREVER, callback=Clock())
 
 
-def print_table(ratio: int, rounds: list[dict[str, Found]]) -> None:
-    print(f"\nreplay ratio {ratio}, {len(rounds)} rounds, {os.cpu_count()} cores")
+def print_table(ratio: int, runners: list[Runner]) -> None:
+    print(f"\nreplay ratio {ratio}, {len(runners[0].ms_per_step)} turns of {TURN:g} s, {os.cpu_count()} cores")
     print(f"{'':12} {'steps/s':>8} {'ms/update':>10} {'first update':>13} {'peak MB':>8}")
-    for name in rounds[0]:
-        ms, first, peak = (median(values) for values in zip(*(one[name] for one in rounds), strict=True))
-        print(f"{name:12} {1e3 / ms:8.1f} {ms / ratio:10.2f} {first:11.1f} s {peak:8.0f}")
-    pairs = [(ours, peer) for ours in rounds[0] for peer in rounds[0] if ours.startswith("dualac") and not peer.startswith("dualac")]
-    for ours, peer in pairs:
-        if ours.split()[1] == peer.split()[1] or ours.endswith(" dac"):
-            ratios = sorted(one[peer].ms_per_step / one[ours].ms_per_step for one in rounds)
-            print(f"{ours} is {median(ratios):.2f} times as fast as {peer} ({ratios[0]:.2f} to {ratios[-1]:.2f})")
+    for runner in runners:
+        ms = median(runner.ms_per_step)
+        print(f"{runner.name:12} {1e3 / ms:8.1f} {ms / ratio:10.2f} {runner.first_update:11.1f} s {runner.peak_mb():8.0f}")
+    for ours in runners:
+        for peer in runners:
+            if ours.name in OURS and peer.name in PEERS and (ours.name.split()[1] == peer.name.split()[1] or ours.name.endswith(" dac")):
+                ratios = [theirs / own for theirs, own in zip(peer.ms_per_step, ours.ms_per_step, strict=True)]
+                low, middle, high = quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+                print(f"{ours.name} is {middle:.2f} times as fast as {peer.name} ({low:.2f} to {high:.2f})")
 
 
 if __name__ == "__main__":
