@@ -15,12 +15,22 @@ from dualac.agents.algorithms import ALGORITHMS
 from dualac.spelling import replaced
 from dualac.training import learner as learner_module
 from dualac.training.learner import UPDATE, Learner
+from dualac.training.machine import usable_cores
 from dualac.training.member import Member
 from dualac.training.run import Flags, prepare
 from dualac.types import Agent, Spec, Transition
 
 SPEC = Spec(3, 2)
 SPLIT = Path(__file__).with_name("split.py")
+SEATED = """
+import os
+from dualac.training import machine
+machine.pin(2)
+from tests.training.split import learned
+learned("sac")
+seats = [os.sched_getaffinity(int(task)) for task in os.listdir("/proc/self/task") if open(f"/proc/self/task/{task}/comm").read() == "tf_XLAEigen\\n"]
+print([len(seat) for seat in seats], len(set().union(*seats)))
+"""
 
 
 @pytest.mark.parametrize("name", ["dac", "sac"])
@@ -247,6 +257,14 @@ def test_two_cores_learn_what_one_learns(tmp_path):
     assert one.keys() == two.keys()
     for leaf, array in one.items():
         np.testing.assert_allclose(two[leaf], array, rtol=1e-4, atol=1e-6, err_msg=leaf)
+
+
+@pytest.mark.skipif(len(usable_cores()) < 2, reason="needs two cores")
+def test_devices_that_are_cores_keep_to_theirs():
+    """XLA's threads are found by their name: this is where it is noticed when that changes."""
+    told = python("-c", SEATED)
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.strip() == "[1, 1] 2"
 
 
 @pytest.mark.parametrize("pack", [(), (3, 4)], ids=["alone", "pack"])

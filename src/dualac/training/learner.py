@@ -14,6 +14,7 @@ from dualac.agents.trained import PARTS, shared
 from dualac.errors import DataError
 from dualac.training.bundle import Bundle
 from dualac.training.checkpoint import Arrays, Snapshot
+from dualac.training.machine import seat_devices
 from dualac.training.member import EPISODE
 from dualac.training.replay import to_float32
 from dualac.training.run import Run
@@ -237,7 +238,10 @@ class Learner:
 def _parts(seeds: int) -> Mesh | None:
     """The devices over which a minibatch is split: the cores of a pinned process, where one seed has them all."""
     devices = jax.local_devices()
-    return Mesh(np.array(devices), (PARTS,)) if jax.default_backend() == "cpu" and seeds == 1 and len(devices) > 1 else None
+    if jax.default_backend() != "cpu" or seeds > 1 or len(devices) == 1:
+        return None
+    seat_devices(len(devices))
+    return Mesh(np.array(devices), (PARTS,))
 
 
 def _padded(rows: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ from dualac.errors import COMMAND, UsageError
 VERSIONS = ("dualac", "jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "dm_control", "metaworld", "myosuite")
 DEVICES = "--xla_force_host_platform_device_count"
 PATIENT = "--xla_cpu_collective_call_terminate_timeout_seconds=1000000"  # XLA ends a process whose devices wait longer than this for one another
+XLA_THREAD = "tf_XLAEigen"
 _leases: list[int] = []  # file descriptors: a core is ours until this process ends
 _others: list[int] = []  # cores that this process could have used and keeps off since it was pinned
 
@@ -52,6 +53,16 @@ def pin(threads: int, *, split: bool = True) -> list[int]:
     if threads > 1 and split:
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {DEVICES}={threads} {PATIENT}".strip()
     return sorted(chosen)
+
+
+def seat_devices(devices: int) -> None:
+    """A core for each of the threads in which XLA runs these devices. Left to the system they change places, and find their caches cold."""
+    cores = usable_cores()
+    with contextlib.suppress(OSError):  # no /proc
+        threads = sorted(int(task.name) for task in Path("/proc/self/task").iterdir() if (task / "comm").read_text().strip() == XLA_THREAD)
+        if devices == len(cores) == len(threads):
+            for thread, core in zip(threads, cores, strict=True):
+                os.sched_setaffinity(thread, {core})
 
 
 @contextlib.contextmanager
