@@ -170,7 +170,7 @@ def print_table(ratio: int, runners: list[Runner]) -> None:
         print(f"{runner.name:12} {1e3 / ms:8.1f} {ms / ratio:10.2f} {runner.first_update:11.1f} s {runner.peak_mb():8.0f}")
     for ours in runners:
         for peer in runners:
-            if ours.name in OURS and peer.name in PEERS and (ours.name.split()[1] == peer.name.split()[1] or ours.name.endswith(" dac")):
+            if ours.name in OURS and peer.name in PEERS and ours.name.split()[1].replace("dac", "sac") == peer.name.split()[1]:  # DAC is SAC and more
                 ratios = [theirs / own for theirs, own in zip(peer.ms_per_step, ours.ms_per_step, strict=True)]
                 low, middle, high = quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
                 print(f"{ours.name} is {middle:.2f} times as fast as {peer.name} ({low:.2f} to {high:.2f})")

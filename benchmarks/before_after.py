@@ -1,0 +1,41 @@
+"""The learning curves of one algorithm before and after a change to what runs, from runs of the same seeds.
+
+    .venv/bin/python benchmarks/before_after.py docs/results/cheetah-run/dac runs docs/results/before-after
+
+Keeps the rows of the later runs in the third directory, draws before-after.png there and prints the returns side by side.
+"""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from statistics import mean
+
+from dualac.analysis.figures import learning_curve
+from dualac.analysis.runs import evaluation_curve
+
+
+def main() -> None:
+    before, after, out = map(Path, sys.argv[1:4])
+    groups = {}
+    for name, place in (("before", before), ("after", after)):
+        runs = sorted(path.parent for path in place.rglob("run.json"))
+        commits = {json.loads((run / "machine.json").read_text())["commit"][:7] for run in runs}
+        groups[f"{name}, at {', '.join(sorted(commits))}"] = runs
+    for run in runs:
+        kept = out / run.relative_to(after)
+        kept.mkdir(parents=True, exist_ok=True)
+        for file in ("run.json", "machine.json", "eval.jsonl", "train.jsonl"):
+            shutil.copyfile(run / file, kept / file)
+    spec = json.loads((runs[0] / "run.json").read_text())
+    learning_curve(groups, f"{spec['name']} on {spec['task']}, replay ratio {spec['replay_ratio']}", out / "before-after.png")
+    curves = {name: [evaluation_curve(run) for run in members] for name, members in groups.items()}
+    print("| step | " + " | ".join(curves) + " |")
+    print("|---" * (len(curves) + 1) + "|")
+    for step in sorted(set.intersection(*(set(curve.steps.tolist()) for members in curves.values() for curve in members))):
+        cells = [[float(curve.returns[curve.steps == step][0]) for curve in members] for members in curves.values()]
+        print(f"| {step} | " + " | ".join(f"{', '.join(f'{value:.0f}' for value in each)}; mean {mean(each):.0f}" for each in cells) + " |")
+
+
+if __name__ == "__main__":
+    main()
