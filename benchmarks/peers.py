@@ -11,7 +11,9 @@ Nobody evaluates, logs or checkpoints meanwhile.
 """
 
 import argparse
+import ctypes
 import importlib
+import math
 import os
 import signal
 import subprocess
@@ -26,7 +28,7 @@ from statistics import median, quantiles
 from typing import Any
 from unittest import mock
 
-TASK, WARMUP, EVERY, TURN = "HalfCheetah-v5", 1_000, 10, 5.0
+TASK, WARMUP, TURN = "HalfCheetah-v5", 1_000, 5.0
 SETTLED = 100  # steps of learning after which all that is compiled is compiled
 PACKAGES = ("torch==2.13.0", "stable-baselines3==2.9.2", "sbx-rl==0.28.0", "gymnasium[mujoco]==1.4.0")
 PEERS = ("sb3 sac", "sb3 td3", "sbx sac", "sbx td3")
@@ -43,10 +45,11 @@ def main() -> None:
     parser.add_argument("--learn", nargs=4, metavar=("LIBRARY", "ALGORITHM", "RATIO", "MARKS"), help="what one process is asked for")
     asked = parser.parse_args()
     if asked.learn:
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # to end with the process that started it, also where it is stopped
         library, algorithm, ratio, marks = asked.learn
         return (learn_ours if library == "dualac" else learn_theirs)(library, algorithm, int(ratio), Path(marks))
-    python = environment(asked.env)
     names = asked.only.split(",") if asked.only else [*OURS, *PEERS]
+    python = environment(asked.env) if set(names) - set(OURS) else Path(sys.executable)
     for ratio in map(int, asked.replay_ratios.split(",")):
         with tempfile.TemporaryDirectory() as folder, racing(names, ratio, python, Path(folder)) as runners:
             for _ in range(asked.turns):
@@ -59,7 +62,9 @@ def environment(place: Path) -> Path:
     python = place / "bin" / "python"
     if not python.exists():
         venv.create(place, with_pip=True)
+    if not (ready := place / ".ready").exists():
         subprocess.run([python, "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
+        ready.touch()
     return python.absolute()
 
 
@@ -69,26 +74,36 @@ class Runner:
     def __init__(self, name: str, ratio: int, python: str, folder: Path) -> None:
         self.name, self.marks = name, folder / name.replace(" ", "-")
         self.ms_per_step: list[float] = []  # in each turn
-        began = time.time()
-        self.process = subprocess.Popen([python, __file__, "--learn", *name.split(), str(ratio), str(self.marks)], stdout=subprocess.DEVNULL)
+        self.began = time.time()
+        self.first_update = math.nan  # seconds
+        words = [python, __file__, "--learn", *name.split(), str(ratio), str(self.marks)]
+        self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+
+    def settle(self) -> None:
+        """Until it has learned for a while."""
         while (steps := self.seen())[-1][0] < WARMUP + SETTLED:
-            if self.process.poll() is not None:
-                raise SystemExit(f"{name} ended with code {self.process.returncode}")
-            time.sleep(0.1)
-        self.first_update = next(at for step, at in steps if step > WARMUP) - began
+            self.wait(0.1)
+        self.first_update = next(at for step, at in steps if step > WARMUP) - self.began
         self.process.send_signal(signal.SIGSTOP)
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+        if self.process.poll() is not None:
+            raise SystemExit(f"{self.name} ended with code {self.process.returncode}")
 
     def seen(self) -> list[tuple[int, float]]:
         """After which steps it looked at the clock, and what it said."""
-        lines = self.marks.read_text().splitlines() if self.marks.exists() else []
+        lines = self.marks.read_text().rpartition("\n")[0].splitlines() if self.marks.exists() else []
         return [(int(step), float(at)) for step, at in map(str.split, lines)] or [(0, 0.0)]
 
     def take_turn(self) -> None:
         began = time.time()
         self.process.send_signal(signal.SIGCONT)
-        time.sleep(TURN)
+        marks: list[tuple[int, float]] = []
+        while len(marks) < 2:
+            self.wait(TURN)
+            marks = [mark for mark in self.seen() if mark[1] > began]
         self.process.send_signal(signal.SIGSTOP)
-        marks = [mark for mark in self.seen() if mark[1] > began]
         (first, start), (last, end) = marks[0], marks[-1]
         self.ms_per_step.append(1e3 * (end - start) / (last - first))
 
@@ -103,6 +118,7 @@ def racing(names: list[str], ratio: int, python: Path, folder: Path) -> Iterator
     try:
         for name in names:
             runners.append(Runner(name, ratio, sys.executable if name in OURS else str(python), folder))
+            runners[-1].settle()
         yield runners
     finally:
         for runner in runners:
@@ -111,12 +127,11 @@ def racing(names: list[str], ratio: int, python: Path, folder: Path) -> Iterator
 
 
 def clock(marks: Path) -> Callable[[int], None]:
-    """Writes down when a step was done, once in a few steps."""
+    """Writes down when a step was done."""
     file = marks.open("w", buffering=1)
 
     def look(step: int) -> None:
-        if step % EVERY == 0:
-            file.write(f"{step} {time.time()}\n")
+        file.write(f"{step} {time.time()}\n")
 
     return look
 

@@ -9,10 +9,11 @@ import pytest
 
 from dualac import cli
 from dualac.api import make_agent
-from dualac.bench import pinned
+from dualac.bench import pinned, scaling
 from dualac.bench.learner import count_gflop, needed
-from dualac.bench.scaling import exponent
-from dualac.errors import DualacError, UsageError
+from dualac.bench.load import Load
+from dualac.errors import UsageError
+from dualac.training import machine
 from dualac.types import Transition
 
 
@@ -45,8 +46,8 @@ def test_an_update_of_the_paper_s_size_has_its_known_work():
 
 
 def test_an_exponent_is_the_slope_on_a_logarithmic_scale():
-    assert exponent((1, 10, 100), [3.0, 30.0, 300.0]) == pytest.approx(1)
-    assert exponent((1, 10, 100), [3.0, 3.0, 3.0]) == pytest.approx(0)
+    assert scaling.exponent((1, 10, 100), [3.0, 30.0, 300.0]) == pytest.approx(1)
+    assert scaling.exponent((1, 10, 100), [3.0, 3.0, 3.0]) == pytest.approx(0)
 
 
 ROW = {
@@ -72,7 +73,7 @@ def test_the_learner_s_figures_are_one_object_a_table_and_a_picture(monkeypatch,
 def test_what_is_measured_is_measured_in_a_process_of_its_own():
     rows = pinned.answer(pinned.ask("dualac.bench.envs:measure", 1, tasks=["gym/Pendulum-v1"], steps=5))
     assert rows[0]["task"] == "gym/Pendulum-v1" and rows[0]["steps_per_second"] > 0
-    with pytest.raises(DualacError, match="code 64"):
+    with pytest.raises(UsageError, match="Nothing-v1"):
         pinned.answer(pinned.ask("dualac.bench.envs:measure", 1, tasks=["gym/Nothing-v1"], steps=5))
 
 
@@ -81,7 +82,13 @@ def test_what_is_measured_is_measured_in_a_process_of_its_own():
     [
         (("lerner",), "did you mean learner"),
         (("learner", "dacc"), "did you mean dac"),
-        (("learner", "--batch", "0"), "--batch must be positive"),
+        (("learner", "--batch", "0"), "--batch must be at least 1"),
+        (("learner", "--width", "-1"), "--width must be at least 0"),
+        (("learner", "--threads", "2", "--batch", "15"), "no multiple of 2"),
+        (("learner", "--threads", "2", "--seeds", "2"), "either --seeds or --threads"),
+        (("learner", "dac", "--critics", "1"), "one critic disagrees with nobody"),
+        (("envs", "--plot", "figure.txt"), "--plot draws .png"),
+        (("envs", "--plot", "nowhere/figure.png"), "no directory"),
         (("learner", "--threads", "99"), "not 99"),
         (("learner", "--rounds", "0"), "--rounds"),
         (("train", "dac", "dmc/chetah-run"), "cheetah-run"),
@@ -90,6 +97,16 @@ def test_what_is_measured_is_measured_in_a_process_of_its_own():
         (("envs", "--stps", "3"), "--steps"),
     ],
 )
-def test_wrong_words_are_one_line(words, told):
+def test_wrong_words_are_one_line(words, told, monkeypatch):
+    monkeypatch.setattr(machine, "usable_cores", lambda: [0, 1])
     with pytest.raises(UsageError, match=told):
         cli.run(["bench", *words])
+
+
+def test_a_pack_of_seeds_is_measured_against_a_fuller_replay_too(monkeypatch):
+    monkeypatch.setattr(scaling, "GRIDS", {})
+    monkeypatch.setattr(scaling, "FILLS", (10, 20))
+    load = Load(batch=4, replay_ratio=1, seeds=2, width=4)._asdict()
+    (row,) = scaling.measure("sac", load, rounds=1)
+    assert row["what"] == "buffer_fill"
+    assert all(seconds > 0 for seconds in row["seconds"])

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from typing import Any
 
-from dualac.errors import DualacError
+from dualac.errors import DualacError, UsageError
 from dualac.training import machine
 
 
@@ -21,6 +21,8 @@ def ask(function: str, threads: int, **words: Any) -> "subprocess.Popen[str]":
 
 def answer(process: "subprocess.Popen[str]") -> Any:
     told, _ = process.communicate()
+    if process.returncode == UsageError.code:
+        raise UsageError(json.loads(told.splitlines()[-1]))
     if process.returncode:
         raise DualacError(f"a measurement ended with code {process.returncode}; what it printed stands above")
     return json.loads(told.splitlines()[-1])
@@ -33,8 +35,8 @@ def main() -> int:
     module, _, name = question["function"].partition(":")
     try:
         found = getattr(importlib.import_module(module), name)(**question["words"])
-    except DualacError as error:
-        print(f"dualac: {error}", file=sys.stderr)
+    except UsageError as error:
+        print(json.dumps(str(error)))
         return error.code
     print(json.dumps(found))
     return 0

@@ -43,7 +43,7 @@ def _fills(algorithm: str, load: Load, rounds: int) -> list[float]:
     for _ in range(3 * rounds):
         for replay, seen in zip(replays, times, strict=True):
             began = time.perf_counter()
-            timed.batches = [replay.sample(load.replay_ratio, load.batch)]
+            timed.batches = [replay.sample(load.replay_ratio, load.batch) for _ in range(load.seeds)]
             timed.run()
             seen.append(time.perf_counter() - began)
     return [median(seen) for seen in times]

@@ -11,6 +11,7 @@ from dualac.cli.words import Parser, console
 from dualac.errors import UsageError, nearest
 
 LEARNER, MEMORY, SCALING = (f"dualac.bench.{name}:measure" for name in ("learner", "memory", "scaling"))
+PICTURES = (".png", ".svg", ".pdf")
 PAPER_TASKS = ("dmc/cheetah-run", "metaworld/push", "myosuite/key-turn-easy")
 
 
@@ -27,7 +28,7 @@ def bench(words: list[str]) -> int:
         return 0 if words else UsageError.code
     parser = Parser(prog=f"dualac bench {kind}", allow_abbrev=False, description=KINDS[kind][1])
     parser.add_argument("--json", action="store_true", help="one object: what was measured, a row each")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="a picture of it (.png, .svg, .pdf)")
+    parser.add_argument("--plot", type=_picture, metavar="FILE", help=f"a picture of it ({', '.join(PICTURES)})")
     return KINDS[kind][0](parser, words[1:])
 
 
@@ -40,8 +41,12 @@ def _learner(parser: Parser, words: list[str]) -> int:
     parser.add_argument("--threads", type=int, default=1, help="cores (1)")
     parser.add_argument("--rounds", type=int, default=9, help="turns that each is timed in (9)")
     asked = parser.parse(words)
-    load = _load(asked)
-    rows = answer(ask(LEARNER, _threads(asked.threads), kinds=[(name, load) for name in _rows(asked)], rounds=_positive(asked.rounds, "--rounds")))
+    load, threads = _load(asked), _threads(asked.threads)
+    if load["seeds"] > 1 and threads > 1:
+        raise UsageError("a pack of seeds learns on one core: give either --seeds or --threads")
+    if load["batch"] % threads:
+        raise UsageError(f"a minibatch is split evenly over --threads cores: --batch {load['batch']} is no multiple of {threads}")
+    rows = answer(ask(LEARNER, threads, kinds=[(name, load) for name in _rows(asked)], rounds=_positive(asked.rounds, "--rounds")))
     columns = (
         ("algorithm", "{}"), ("ms_per_update", "{:.2f}"), ("best_ms_per_update", "{:.2f}"), ("times_the_first", "{:.2f}"),
         ("gflop_per_update", "{:.3f}"), ("floor_ms", "{:.2f}"), ("percent_of_sgemm", "{:.0f}"),
@@ -166,8 +171,7 @@ def _load(asked: argparse.Namespace) -> dict[str, int]:
 
     found = {name: getattr(asked, name) for name in Load._fields}
     for name, value in found.items():
-        if value < (0 if name in ("width", "critics") else 1):
-            raise UsageError(f"--{name.replace('_', '-')} must be positive, not {value}")
+        _positive(value, "--" + name.replace("_", "-"), 0 if name in ("width", "critics") else 1)
     return found
 
 
@@ -200,10 +204,20 @@ def _threads(number: int) -> int:
     return number
 
 
-def _positive(number: int, option: str) -> int:
-    if number < 1:
-        raise UsageError(f"{option} must be at least 1, not {number}")
+def _positive(number: int, option: str, least: int = 1) -> int:
+    if number < least:
+        raise UsageError(f"{option} must be at least {least}, not {number}")
     return number
+
+
+def _picture(text: str) -> Path:
+    """Where a picture goes: judged before anything is measured for it."""
+    path = Path(text)
+    if path.suffix not in PICTURES:
+        raise UsageError(f"--plot draws {', '.join(PICTURES)}, not {path.name!r}")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"--plot: there is no directory {path.absolute().parent}")
+    return path
 
 
 class Shown(NamedTuple):
