@@ -13,8 +13,8 @@ from pathlib import Path
 from dualac.training.machine import cpu_model, versions
 
 COMMANDS = (
-    ("learner", "One update, every row, against SAC's", "bench learner --all"),
-    ("learner", "One update on two cores", "bench learner sac dac --threads 2"),
+    ("learner", "One update", "bench learner sac dac --rounds 15"),
+    ("learner", "One update on two cores", "bench learner sac dac --rounds 15 --threads 2"),
     ("train", "Training end to end, one core", "bench train dac dmc/cheetah-run"),
     ("train", "Training end to end, two cores", "bench train dac dmc/cheetah-run --threads 2"),
     ("train", "The same at replay ratio 16", "bench train dac dmc/cheetah-run --replay-ratio 16 --steps 500 --threads 2"),
@@ -22,6 +22,7 @@ COMMANDS = (
     ("envs", "Tasks alone", "bench envs"),
     ("memory", "Memory: a million transitions of dmc/dog-run", "bench memory dac dmc/dog-run"),
     ("scaling", "How cost grows", "bench scaling"),
+    ("rows", "One update, every row, against SAC's", "bench learner --all"),
 )
 
 
