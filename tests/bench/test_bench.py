@@ -103,6 +103,14 @@ def test_wrong_words_are_one_line(words, told, monkeypatch):
         cli.run(["bench", *words])
 
 
+def test_a_training_is_timed_in_the_learner_and_outside_it():
+    question = {"algorithm": "sac", "task": "gym/Pendulum-v1", "replay_ratio": 2, "steps": 20, "warmup": 10}
+    row = pinned.answer(pinned.ask("dualac.bench.training:trained", 1, **question))
+    assert 0 < row["share_outside_the_learner"] < 1
+    assert 0 < 2 * row["ms_per_update"] < row["ms_per_step"]
+    assert row["threads"] == 1
+
+
 def test_a_pack_of_seeds_is_measured_against_a_fuller_replay_too(monkeypatch):
     monkeypatch.setattr(scaling, "GRIDS", {})
     monkeypatch.setattr(scaling, "FILLS", (10, 20))

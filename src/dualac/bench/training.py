@@ -1,43 +1,66 @@
-"""What training costs end to end, seen from outside: the command is run in a directory that is thrown away, and its own log is read."""
+"""What training costs end to end, in a run that is thrown away; and several learners side by side."""
 
 import itertools
-import json
-import os
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
+
+from dualac.api import find_algorithm
 from dualac.bench.load import Load
 from dualac.bench.pinned import answer, ask
+from dualac.envs import Protocol
+from dualac.training import loop
+from dualac.training.learner import Learner
+from dualac.training.machine import usable_cores
+from dualac.training.run import Run, prepare
+from dualac.types import Transition
 
 MEASURE = "dualac.bench.learner:measure"
-LOG_EVERY = 100
+NEVER = 10**9
 
 
-def end_to_end(algorithm: str, task: str, load: Load, *, steps: int, threads: int) -> dict[str, Any]:
-    """Environment steps a second while it learns, and what share of them is outside the learner's compiled call, timed in the same minute."""
-    before = _update(algorithm, load, threads)
+class Watched(Learner):
+    """Looks at the clock: when each step began, and how long it was in the learner's compiled call, handing over and waiting."""
+
+    began: ClassVar[list[float]] = []
+    learning: ClassVar[list[float]] = []
+
+    def explore(self, obs: list[np.ndarray], step: int) -> list[np.ndarray]:
+        self.began.append(time.perf_counter())
+        return super().explore(obs, step)
+
+    def learn(self, batches: list[Transition], step: int) -> None:
+        began = time.perf_counter()
+        super().learn(batches, step)
+        self.learning.append(time.perf_counter() - began)
+
+    def diverged(self) -> list[int]:
+        began = time.perf_counter()
+        found = super().diverged()
+        self.learning[-1] += time.perf_counter() - began
+        return found
+
+
+def trained(algorithm: str, task: str, replay_ratio: int, steps: int, warmup: int = 1_000) -> dict[str, Any]:
+    """Environment steps a second while it learns, and what share of a step is outside the learner's compiled call. Once in a process."""
+    loop.Learner = Watched
+    rare = {"eval_every": NEVER, "log_every": NEVER, "checkpoint_every": NEVER, "protocol": Protocol(eval_episodes=1)}
+    run = Run("timed", find_algorithm(algorithm), task, steps=warmup + steps, warmup=warmup, replay_ratio=replay_ratio, **rare)
     with tempfile.TemporaryDirectory() as folder:
-        warmup = 1_000
-        words = ["train", algorithm, task, "--steps", str(warmup + steps), "--warmup", str(warmup), "--replay-ratio", str(load.replay_ratio)]
-        words += ["--eval-every", "1000000000", "--eval-episodes", "1", "--log-every", str(LOG_EVERY), "--checkpoint-every", "1000000000"]
-        started = time.perf_counter()
-        _dualac(*words, "--threads", str(threads), "--out", folder, "--quiet")
-        whole = time.perf_counter() - started
-        (log,) = Path(folder).rglob("train.jsonl")
-        rows = [json.loads(line) for line in log.read_text().splitlines()]
-    learning = [row for row in rows if row["step"] > warmup + LOG_EVERY]  # the first interval compiles
-    paces = [(b["time/time_elapsed"] - a["time/time_elapsed"]) / (b["step"] - a["step"]) for a, b in itertools.pairwise(learning)]
-    update = median([before, _update(algorithm, load, threads)])
+        loop.train([prepare(run, Path(folder))], lambda message: None)
+    settled = steps // 5  # what comes before is compiling
+    paces = [after - before for before, after in itertools.pairwise(Watched.began)][settled:]
+    learning = Watched.learning[settled : settled + len(paces)]
     step = median(paces)
     return {
-        "algorithm": algorithm, "task": task, "replay_ratio": load.replay_ratio, "threads": threads,
-        "steps_per_second": 1 / step, "ms_per_step": 1e3 * step, "ms_per_update": 1e3 * update,
-        "share_outside_the_learner": 1 - load.replay_ratio * update / step, "seconds_in_all": whole,
+        "algorithm": algorithm, "task": task, "replay_ratio": replay_ratio, "threads": len(usable_cores()),
+        "steps_per_second": 1 / step, "ms_per_step": 1e3 * step, "ms_per_update": 1e3 * median(learning) / replay_ratio,
+        "share_outside_the_learner": median(1 - learnt / pace for learnt, pace in zip(learning, paces, strict=True)),
     }  # fmt: skip
 
 
@@ -60,8 +83,3 @@ def _update(algorithm: str, load: Load, threads: int) -> float:
 
 def _seconds(process: "subprocess.Popen[str]") -> float:
     return answer(process)[0]["ms_per_update"] / 1e3
-
-
-def _dualac(*words: str) -> None:
-    code = "import sys; from dualac.cli import main; main(sys.argv[1:])"
-    subprocess.run([sys.executable, "-c", code, *words], check=True, stdout=subprocess.DEVNULL, env=dict(os.environ))

@@ -11,6 +11,7 @@ from dualac.cli.words import Parser, console
 from dualac.errors import UsageError, nearest
 
 LEARNER, MEMORY, SCALING = (f"dualac.bench.{name}:measure" for name in ("learner", "memory", "scaling"))
+TRAINED = "dualac.bench.training:trained"
 PICTURES = (".png", ".svg", ".pdf")
 PAPER_TASKS = ("dmc/cheetah-run", "metaworld/push", "myosuite/key-turn-easy")
 
@@ -56,9 +57,7 @@ def _learner(parser: Parser, words: list[str]) -> int:
 
 
 def _train(parser: Parser, words: list[str]) -> int:
-    from dualac.bench.load import Load
-    from dualac.bench.training import end_to_end
-    from dualac.experiments.cost import sizes
+    from dualac.bench.pinned import answer, ask
 
     parser.add_argument("algorithm", nargs="?", default="dac")
     parser.add_argument("task", nargs="?", default="dmc/cheetah-run")
@@ -67,11 +66,11 @@ def _train(parser: Parser, words: list[str]) -> int:
     parser.add_argument("--threads", type=int, default=1, help="cores (1)")
     asked = parser.parse(words)
     _known(asked.algorithm)
-    spec = sizes(_task(asked.task))
-    load = Load(spec.obs_dim, spec.action_dim, replay_ratio=_positive(asked.replay_ratio, "--replay-ratio"))
+    ratio = _positive(asked.replay_ratio, "--replay-ratio")
     if asked.steps < 500:
         raise UsageError(f"--steps must be at least 500 for a pace to be seen, not {asked.steps}")
-    row = end_to_end(asked.algorithm, _task(asked.task), load, steps=asked.steps, threads=_threads(asked.threads))
+    question = {"algorithm": asked.algorithm, "task": _task(asked.task), "replay_ratio": ratio, "steps": asked.steps}
+    row = answer(ask(TRAINED, _threads(asked.threads), **question))
     columns = (
         ("algorithm", "{}"), ("task", "{}"), ("replay_ratio", "{}"), ("steps_per_second", "{:.1f}"), ("ms_per_step", "{:.2f}"),
         ("ms_per_update", "{:.2f}"), ("share_outside_the_learner", "{:.1%}"),
