@@ -137,15 +137,13 @@ def clock(marks: Path) -> Callable[[int], None]:
 
 
 def learn_ours(_: str, algorithm: str, ratio: int, marks: Path) -> None:
-    from dualac import envs
-    from dualac.api import find_algorithm
+    from dualac.bench.training import undisturbed
     from dualac.training import loop, machine
-    from dualac.training.run import Run, prepare
+    from dualac.training.run import prepare
 
     machine.pin(len(machine.usable_cores()))
     machine.use_compilation_cache()
-    rare = {"eval_every": FOREVER, "log_every": FOREVER, "checkpoint_every": FOREVER, "protocol": envs.Protocol(eval_episodes=1)}
-    run = Run("raced", find_algorithm(algorithm), envs.canonical(f"gym/{TASK}"), steps=FOREVER, warmup=WARMUP, replay_ratio=ratio, **rare)
+    run = undisturbed(algorithm, f"gym/{TASK}", steps=FOREVER, warmup=WARMUP, replay_ratio=ratio)
     look, steps = clock(marks), loop.Session.steps
 
     def watched(self: Any) -> Iterator[int]:

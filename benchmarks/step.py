@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from dualac import envs
-from dualac.api import find_algorithm
+from dualac.bench.training import undisturbed
 from dualac.training import learner, loop, machine, member, replay
-from dualac.training.run import Run, prepare
+from dualac.training.run import prepare
 
 STEPS, WARMUP, SETTLED = 1_500, 500, 900  # of which so many at the end are counted
 PARTS: tuple[tuple[str, type, str], ...] = (
@@ -62,10 +61,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     asked = parser.parse_args()
     machine.pin(asked.threads)
-    rare = {"eval_every": 10**9, "log_every": 10**9, "checkpoint_every": 10**9, "protocol": envs.Protocol(eval_episodes=1)}
-    run = Run(
-        "timed", find_algorithm(asked.algorithm), envs.canonical(asked.task), steps=STEPS, warmup=WARMUP, replay_ratio=asked.replay_ratio, **rare
-    )
+    run = undisturbed(asked.algorithm, asked.task, steps=STEPS, warmup=WARMUP, replay_ratio=asked.replay_ratio)
     whole: list[float] = []
 
     def beat(self: Any) -> Iterator[int]:

@@ -13,7 +13,7 @@ import numpy as np
 from dualac.api import find_algorithm
 from dualac.bench.load import Load
 from dualac.bench.pinned import answer, ask
-from dualac.envs import Protocol
+from dualac.envs import Protocol, canonical
 from dualac.training import loop
 from dualac.training.learner import Learner
 from dualac.training.machine import usable_cores
@@ -46,11 +46,16 @@ class Watched(Learner):
         return found
 
 
+def undisturbed(algorithm: str, task: str, *, steps: int, warmup: int, replay_ratio: int) -> Run:
+    """A run that neither evaluates, but for once, nor logs or checkpoints while it is timed."""
+    rare = {"eval_every": NEVER, "log_every": NEVER, "checkpoint_every": NEVER, "protocol": Protocol(eval_episodes=1)}
+    return Run("timed", find_algorithm(algorithm), canonical(task), steps=steps, warmup=warmup, replay_ratio=replay_ratio, **rare)
+
+
 def trained(algorithm: str, task: str, replay_ratio: int, steps: int, warmup: int = 1_000) -> dict[str, Any]:
     """Environment steps a second while it learns, and what share of a step is outside the learner's compiled call. Once in a process."""
     loop.Learner = Watched
-    rare = {"eval_every": NEVER, "log_every": NEVER, "checkpoint_every": NEVER, "protocol": Protocol(eval_episodes=1)}
-    run = Run("timed", find_algorithm(algorithm), task, steps=warmup + steps, warmup=warmup, replay_ratio=replay_ratio, **rare)
+    run = undisturbed(algorithm, task, steps=warmup + steps, warmup=warmup, replay_ratio=replay_ratio)
     with tempfile.TemporaryDirectory() as folder:
         loop.train([prepare(run, Path(folder))], lambda message: None)
     settled = steps // 5  # what comes before is compiling
