@@ -29,18 +29,38 @@ def trained(params: Params) -> Trained:
     return Trained(params, Adam(jnp.zeros((), jnp.int32), mean, square))
 
 
-PARTS = "parts"  # the axis of devices over which a minibatch may be split
+PARTS, MEETING = "parts", "meeting"  # axes of devices over which a minibatch may be split: they exchange by XLA, or by a call of our own
+MEAN = "dualac_mean"  # that call's name
 
 
 def shared(means: Any) -> Any:
-    """Means over a part of a minibatch, gradients of them among these, become means over all of it; what they are where it is whole.
+    """Means over a part of a minibatch, gradients of them among these, become means over all of it; what they are where it is whole."""
+    return exchanged(means, ())[0]
 
-    As one vector: every exchange between devices has them wait for one another.
-    """
+
+def exchanged(means: Any, later: Any) -> tuple[Any, Any]:
+    """`shared` means, and what is there only after them: of two exchanges each device must come to the same one first."""
+    if parts := _size(MEETING):
+        return _met(means, later, parts)
+    return jax.lax.optimization_barrier((_pooled(means), later)) if _size(PARTS) else (means, later)
+
+
+def _size(axis: str) -> int:
     try:
-        jax.lax.axis_size(PARTS)
-    except NameError:  # no such axis: nothing is split
-        return means
+        return jax.lax.axis_size(axis)
+    except NameError:  # no such axis: nothing is split over it
+        return 0
+
+
+def _met(means: Any, later: Any, parts: int) -> tuple[Any, Any]:
+    leaves, tree = jax.tree.flatten((means, later))
+    alike = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
+    averaged = len(jax.tree.leaves(means))
+    return jax.tree.unflatten(tree, jax.ffi.ffi_call(MEAN, alike)(*leaves, means=averaged, parts=parts))
+
+
+def _pooled(means: Any) -> Any:
+    """As one vector: every exchange between devices has them wait for one another."""
     leaves, tree = jax.tree.flatten(means)
     vector = jax.lax.pmean(jnp.concatenate([leaf.ravel() for leaf in leaves]), PARTS)
     pieces = jnp.split(vector, list(itertools.accumulate(leaf.size for leaf in leaves))[:-1])

@@ -10,10 +10,11 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dualac.agents.actor_critic import cheap, make_agent
-from dualac.agents.trained import PARTS, shared
+from dualac.agents.trained import MEETING, PARTS, shared
 from dualac.errors import DataError
 from dualac.training.bundle import Bundle
 from dualac.training.checkpoint import Arrays, Snapshot
+from dualac.training.exchange import native
 from dualac.training.machine import seat_devices
 from dualac.training.member import EPISODE
 from dualac.training.replay import to_float32
@@ -51,6 +52,7 @@ class Learner:
         self.agent: Agent = make_agent(run.algorithm, spec)
         self.size = len(runs)
         self._parts = _parts(self.size)
+        self._axis = self._parts.axis_names[0] if self._parts else ""
         keys = [jax.random.split(jax.random.key(run.seed), 4) for run in runs]
         self._init_keys = [key[INIT] for key in keys]
         self._keys = {purpose: self._stack([key[purpose] for key in keys]) for purpose in (EXPLORE, UPDATE, HEAR)}
@@ -109,7 +111,7 @@ class Learner:
 
     def learn(self, batches: list[Transition], step: int) -> None:
         batch = Transition._make(map(self._together, zip(*batches, strict=True)))
-        batch, now = Transition._make(self._sent(array, None, PARTS) for array in batch), self._sent(np.array(step, np.uint32))
+        batch, now = Transition._make(self._sent(array, None, self._axis) for array in batch), self._sent(np.array(step, np.uint32))
         self._held, self._tally = self._learn(self._held, self._tally, batch, self._keys[UPDATE], now)
 
     def hear(self, returns: list[float | None], step: int) -> None:
@@ -187,7 +189,7 @@ class Learner:
 
         updates = batches.reward.shape[0]
         keys = jax.random.split(jax.random.fold_in(key, step), updates)
-        part, parts = (jax.lax.axis_index(PARTS), self._parts.size) if self._parts else (0, 1)
+        part, parts = (jax.lax.axis_index(self._axis), self._parts.size) if self._parts else (0, 1)
         size = batches.action[0].size * parts
         chances = jax.vmap(lambda key: self.agent.draw(key, size, part, parts))(keys)  # all at once: a third of the time of one by one
         counts = (step - np.uint32(self._first_learning)) * np.uint32(updates) + jnp.arange(updates, dtype=jnp.uint32)
@@ -208,7 +210,7 @@ class Learner:
         """Learning from minibatches of which each device has a part. States are the same on all of them, to the bit."""
         if self._parts is None:
             return function
-        whole, part = PartitionSpec(), PartitionSpec(None, PARTS)
+        whole, part = PartitionSpec(), PartitionSpec(None, self._axis)
         return jax.shard_map(function, mesh=self._parts, in_specs=(whole, whole, part, whole, whole), out_specs=whole, check_vma=False)
 
     def _everywhere(self, tree: Any) -> Any:
@@ -241,7 +243,7 @@ def _parts(seeds: int) -> Mesh | None:
     if jax.default_backend() != "cpu" or seeds > 1 or len(devices) == 1:
         return None
     seat_devices(len(devices))
-    return Mesh(np.array(devices), (PARTS,))
+    return Mesh(np.array(devices), (MEETING if native() else PARTS,))
 
 
 def _padded(rows: np.ndarray) -> np.ndarray:

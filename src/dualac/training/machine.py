@@ -150,16 +150,21 @@ def compilation_cache() -> Path:
     return root / "dualac" / f"jaxlib-{importlib.metadata.version('jaxlib')}-{kind}"
 
 
+def writable_cache() -> Path | None:
+    """That, or what JAX_COMPILATION_CACHE_DIR names; None where that is empty, or nothing can be written there."""
+    place = os.environ.get("JAX_COMPILATION_CACHE_DIR", str(compilation_cache()))
+    with contextlib.suppress(OSError):  # no home, a read-only one: compile each time
+        if place:
+            Path(place).mkdir(mode=0o700, parents=True, exist_ok=True)
+            return Path(place)
+    return None
+
+
 def use_compilation_cache() -> None:
-    """On by default; JAX_COMPILATION_CACHE_DIR chooses another place, and an empty one turns it off."""
     import jax
 
-    place = os.environ.get("JAX_COMPILATION_CACHE_DIR", str(compilation_cache()))
-    if not place:
-        return
-    with contextlib.suppress(OSError):  # no home, a read-only one: compile each time
-        Path(place).mkdir(mode=0o700, parents=True, exist_ok=True)
-        jax.config.update("jax_compilation_cache_dir", place)
+    if place := writable_cache():
+        jax.config.update("jax_compilation_cache_dir", str(place))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 
