@@ -283,7 +283,7 @@ def test_learning_from_a_replay_on_the_device_moves_nothing_to_it_or_back(pack, 
     step = jax.device_put(np.uint32(11))
     with jax.transfer_guard("disallow_explicit"):
         for batch in together[1:]:
-            learner._held, learner._tally = learner._learn(learner._held, learner._tally, batch, learner._keys[UPDATE], step)
+            learner._held, learner._tally = learner._learn(learner._held, learner._tally, learner._keys[UPDATE], batch, step)
         with pytest.raises(Exception, match="Disallowed host-to-device transfer"):
             learner.learn(batches[0], 12)  # the number of the step is the host's
     assert learner.diverged() == []

@@ -1,4 +1,4 @@
-"""A tree of many arrays, held as few."""
+"""A tree of many arrays, held as few; and minibatches, sent as one."""
 
 import itertools
 from collections.abc import Callable, Mapping
@@ -6,6 +6,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+
+from dualac.types import Spec, Transition
 
 SMALL = 4096  # numbers up to which an array is laid behind others of its kind
 
@@ -40,3 +43,16 @@ class Bundle:
     def numbers(self, part: Callable[[Any], Any] = lambda tree: tree) -> list[int]:
         """Of the arrays that have in them what this takes out of the tree."""
         return sorted(set(jax.tree.leaves(part(jax.tree.unflatten(self._tree, self._slots)))))
+
+
+def to_rows(batch: Transition, step: int) -> np.ndarray:
+    """A transition a row, and behind each the number of the step, as it is in memory: to send an array takes as long as to send all of it in one."""
+    columns = [np.reshape(array, (*batch.reward.shape, -1)) for array in batch]
+    return np.concatenate([*columns, np.full((*batch.reward.shape, 1), step, np.uint32).view(np.float32)], axis=-1)
+
+
+def from_rows(rows: jax.Array, spec: Spec) -> tuple[Transition, jax.Array]:
+    widths = (spec.obs_dim, spec.action_dim, 1, 1, spec.obs_dim)
+    obs, action, reward, discount, next_obs, step = jnp.split(rows, list(itertools.accumulate(widths)), axis=-1)
+    number = jax.lax.bitcast_convert_type(step.ravel()[0], jnp.uint32)
+    return Transition(obs, action, reward[..., 0], discount[..., 0], next_obs), number

@@ -12,7 +12,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from dualac.agents.actor_critic import cheap, make_agent
 from dualac.agents.trained import MEETING, PARTS, shared
 from dualac.errors import DataError
-from dualac.training.bundle import Bundle
+from dualac.training.bundle import Bundle, from_rows, to_rows
 from dualac.training.checkpoint import Arrays, Snapshot
 from dualac.training.exchange import native
 from dualac.training.machine import seat_devices
@@ -70,7 +70,8 @@ class Learner:
         self._explored = self._bundle.numbers(self.agent.exploring)
         self._explore = jax.jit(self._lift(self._explore_one, (0, 0, 0, None)))
         self._exploit = jax.jit(lambda state, obs: self.agent.exploit(state, (), obs)[0])
-        self._learn = jax.jit(self._split(self._lift(self._learn_one, (0, 0, 0, 0, None))), donate_argnums=(0, 1))
+        learn = self._lift(self._learn_one, (0, 0, 0, 0, None))
+        self._learn = jax.jit(self._split(learn, spec) if self._parts else learn, donate_argnums=(0, 1))
         self._hear = jax.jit(self._lift(self._hear_one, (0, 0, 0, 0, None)))
         # Traced here for the names of its metrics, inlined where it learns: the same program as without jit, traced once.
         self._step = jax.jit(self.agent.step, inline=True)
@@ -111,8 +112,8 @@ class Learner:
 
     def learn(self, batches: list[Transition], step: int) -> None:
         batch = Transition._make(map(self._together, zip(*batches, strict=True)))
-        batch, now = Transition._make(self._sent(array, None, self._axis) for array in batch), self._sent(np.array(step, np.uint32))
-        self._held, self._tally = self._learn(self._held, self._tally, batch, self._keys[UPDATE], now)
+        told = (self._dealt(batch, step),) if self._parts else (batch, np.uint32(step))
+        self._held, self._tally = self._learn(self._held, self._tally, self._keys[UPDATE], *told)
 
     def hear(self, returns: list[float | None], step: int) -> None:
         """Tell those whose episode ended what it returned."""
@@ -180,7 +181,7 @@ class Learner:
     def _explore_one(self, held: dict[int, jax.Array], obs: jax.Array, key: jax.Array, step: jax.Array) -> jax.Array:
         return self.agent.explore(self.agent.exploring(self._bundle.untie(held)), (), obs, jax.random.fold_in(key, step))[0]
 
-    def _learn_one(self, held: Held, tally: jax.Array, batches: Transition, key: jax.Array, step: jax.Array) -> tuple[Held, jax.Array]:
+    def _learn_one(self, held: Held, tally: jax.Array, key: jax.Array, batches: Transition, step: jax.Array) -> tuple[Held, jax.Array]:
         def body(carry: tuple[State, jax.Array], inputs: tuple[Transition, Any, jax.Array]) -> tuple[tuple[State, jax.Array], None]:
             state, metrics = self._step(carry[0], *inputs)
             values = jnp.stack([metrics[name] for name in self._names])
@@ -206,21 +207,22 @@ class Learner:
     def _lift(self, function: Callable, axes: tuple[int | None, ...]) -> Callable:
         return jax.vmap(function, in_axes=axes) if self.size > 1 else function
 
-    def _split(self, function: Callable) -> Callable:
+    def _split(self, learn: Callable, spec: Spec) -> Callable:
         """Learning from minibatches of which each device has a part. States are the same on all of them, to the bit."""
-        if self._parts is None:
-            return function
+
+        def learn_part(held: Held, tally: jax.Array, key: jax.Array, rows: jax.Array) -> tuple[Held, jax.Array]:
+            return learn(held, tally, key, *from_rows(rows, spec))
+
         whole, part = PartitionSpec(), PartitionSpec(None, self._axis)
-        return jax.shard_map(function, mesh=self._parts, in_specs=(whole, whole, part, whole, whole), out_specs=whole, check_vma=False)
+        return jax.shard_map(learn_part, mesh=self._parts, in_specs=(whole, whole, whole, part), out_specs=whole, check_vma=False)
+
+    def _dealt(self, batch: Transition, step: int) -> jax.Array:
+        """A step's minibatches to the devices that learn from a part of each. Left to JAX it would take ten times as long."""
+        rows = to_rows(batch, step)
+        return jax.make_array_from_callback(rows.shape, NamedSharding(self._parts, PartitionSpec(None, self._axis)), rows.__getitem__)
 
     def _everywhere(self, tree: Any) -> Any:
         return jax.device_put(tree, NamedSharding(self._parts, PartitionSpec())) if self._parts else tree
-
-    def _sent(self, array: Any, *axes: str | None) -> Any:
-        """An array of the host to the devices, whole or split along an axis. Left to JAX it would take ten times as long."""
-        if self._parts is None or not isinstance(array, np.ndarray):
-            return array
-        return jax.make_array_from_callback(array.shape, NamedSharding(self._parts, PartitionSpec(*axes)), array.__getitem__)
 
     def _here(self, tree: Any) -> Any:
         """As the first device has it: what is no work for many is done there."""
