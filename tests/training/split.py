@@ -20,7 +20,8 @@ def learned(name: str) -> dict[str, np.ndarray]:
     draw = np.random.default_rng(0)
     for step in range(10, 14):
         shapes = [(2, 8, 3), (2, 8, 2), (2, 8), (2, 8), (2, 8, 3)]
-        learner.learn([Transition._make(np.tanh(draw.normal(size=shape)).astype(np.float32) for shape in shapes)], step)
+        batch = Transition._make(np.tanh(draw.normal(size=shape)).astype(np.float32) for shape in shapes)
+        learner.learn([batch], [np.ones(3, np.float32)], step)
         learner.hear([float(step)], step)
     learner.explore([np.ones(3, np.float32)], 14)
     assert learner.diverged() == []

@@ -14,13 +14,15 @@ from dualac.agents.actor_critic import make_agent
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.spelling import replaced
 from dualac.training import learner as learner_module
-from dualac.training.learner import UPDATE, Learner
+from dualac.training.bundle import Lesson
+from dualac.training.learner import Learner
 from dualac.training.machine import usable_cores
 from dualac.training.member import Member
 from dualac.training.run import Flags, prepare
 from dualac.types import Agent, Spec, Transition
 
 SPEC = Spec(3, 2)
+BATCH = Transition(*(np.ones((2, 8, *shape), np.float32) for shape in ((3,), (2,), (), (), (3,))))  # pyright: ignore[reportArgumentType]
 SPLIT = Path(__file__).with_name("split.py")
 SEATED = """
 import os
@@ -50,8 +52,8 @@ def test_nothing_is_traced_again_after_its_first_call(name, compiled_afresh, mon
 
     learn = Learner.learn
 
-    def noted(self, batches, step):
-        learn(self, batches, step)
+    def noted(self, *lesson):
+        learn(self, *lesson)
         after_learning.append(traces["update"])
 
     monkeypatch.setattr(learner_module, "make_agent", counted)
@@ -86,11 +88,10 @@ def test_the_updates_are_counted_through_the_run_so_that_actors_wait_no_longer_t
     row = replaced(a_run("td3").algorithm, {"policy.delay": 3})
     run = dataclasses.replace(a_run(), algorithm=row)
     learner = Learner([run], SPEC)
-    batch = Transition(*(np.ones((2, 8, *shape), np.float32) for shape in ((3,), (2,), (), (), (3,))))
     moved = []
     for step in range(10, 16):
         before = learner.save(0)["agent.policy.actor.params.params.mean.bias"]
-        learner.learn([batch], step)
+        learner.learn([BATCH], [np.ones(3, np.float32)], step)
         moved.append(not np.array_equal(before, learner.save(0)["agent.policy.actor.params.params.mean.bias"]))
     assert moved == [False, True, True, False, True, True]
     tally = learner.tally(0)
@@ -100,7 +101,7 @@ def test_the_updates_are_counted_through_the_run_so_that_actors_wait_no_longer_t
 
 def test_what_no_update_measured_is_left_out():
     learner = Learner([a_run("td3")], SPEC)
-    learner.learn([Transition(*(np.ones((1, 8, *shape), np.float32) for shape in ((3,), (2,), (), (), (3,))))], 10)
+    learner.learn([jax.tree.map(lambda array: array[:1], BATCH)], [np.ones(3, np.float32)], 10)
     assert "train/critic_loss" in learner.metrics(0)
     assert "train/actor_loss" not in learner.metrics(0)
 
@@ -228,35 +229,57 @@ def test_acting_is_the_same_for_one_observation_alone_and_in_a_learner_that_was_
     assert jax.tree.all(jax.tree.map(lambda leaf: bool(np.isfinite(leaf).all()), learner.state))
 
 
-def test_what_was_foreseen_is_done_unless_something_changed_meanwhile(monkeypatch):
-    learner, afresh = Learner([a_run()], SPEC), Learner([a_run()], SPEC)
+@pytest.mark.parametrize("name", ["dac", "td3", "oac"])
+def test_what_was_foreseen_is_done_unless_something_changed_meanwhile(name, monkeypatch):
+    """To the bit: a run that was resumed decides alone what the other decided while it learned."""
+    learner, afresh = Learner([a_run(name)], SPEC), Learner([a_run(name)], SPEC)
     obs, other = np.ones(3, np.float32), np.zeros(3, np.float32)
-    decided = []
-    decide = learner._decide
-    monkeypatch.setattr(learner, "_decide", lambda *question: decided.append(question) or decide(*question))
-    learner.foresee([obs], 11)
+    asked = []
+    decide = learner._explore
+    monkeypatch.setattr(learner, "_explore", lambda *question: asked.append(question) or decide(*question))
+    for one in (learner, afresh):
+        one.learn([BATCH], [obs], 10)
+    afresh._foreseen = None
     (action,) = learner.explore([obs], 11)
-    assert len(decided) == 1
+    assert not asked
     assert np.array_equal(action, afresh.explore([obs], 11)[0])
     for question in (([other], 11), ([obs], 12)):
         assert np.array_equal(learner.explore(*question)[0], afresh.explore(*question)[0])
-    learner.foresee([obs], 13)
-    learner.reset(12, same_init=False)
-    assert not np.array_equal(learner.explore([obs], 13)[0], afresh.explore([obs], 13)[0])
-    afresh.reset(12, same_init=False)
-    assert np.array_equal(learner.explore([obs], 13)[0], afresh.explore([obs], 13)[0])
+    assert len(asked) == 2
+    learner.reset(11, same_init=False)
+    assert not np.array_equal(learner.explore([obs], 11)[0], action)
+    afresh.reset(11, same_init=False)
+    assert np.array_equal(learner.explore([obs], 11)[0], afresh.explore([obs], 11)[0])
+
+
+def test_a_pack_foresees_for_each_of_its_seeds():
+    runs = [a_run(seed=seed, pack=(3, 4)) for seed in (3, 4)]
+    learner = Learner(runs, SPEC)
+    seen = [np.ones(3, np.float32), np.zeros(3, np.float32)]
+    learner.learn([BATCH] * 2, seen, 10)
+    foreseen = learner.explore(seen, 11)
+    learner._foreseen = None
+    assert np.array_equal(foreseen, learner.explore(seen, 11))
+    assert learner.diverged() == []
+    learner.learn([BATCH, BATCH._replace(reward=np.full((2, 8), np.inf, np.float32))], seen, 11)
+    assert learner.diverged() == [1]
+
+
+def learned_by(cores: int, file: Path, **env: str) -> dict[str, np.ndarray]:
+    """Each row exchanges something of its own."""
+    told = python(SPLIT, str(cores), file, "dac:exact-certainty", "td3", "gpl", **env)
+    assert told.returncode == 0, told.stderr
+    return safetensors.numpy.load_file(file)
 
 
 def test_two_cores_learn_what_one_learns(tmp_path):
-    """To float tolerance: of a minibatch in two parts the sums are added up in another order. Each row exchanges something of its own."""
-    names = ("dac:exact-certainty", "td3", "gpl")
-    for cores in ("1", "2"):
-        told = python(SPLIT, cores, tmp_path / cores, *names)
-        assert told.returncode == 0, told.stderr
-    one, two = (safetensors.numpy.load_file(tmp_path / cores) for cores in ("1", "2"))
-    assert one.keys() == two.keys()
+    """To float tolerance: of a minibatch in two parts the sums are added up in another order. However they exchange their parts."""
+    one, two = (learned_by(cores, tmp_path / str(cores)) for cores in (1, 2))
+    by_xla = learned_by(2, tmp_path / "xla", CC="no-such-compiler", JAX_COMPILATION_CACHE_DIR="")
+    assert one.keys() == two.keys() == by_xla.keys()
     for leaf, array in one.items():
         np.testing.assert_allclose(two[leaf], array, rtol=1e-4, atol=1e-6, err_msg=leaf)
+        np.testing.assert_allclose(by_xla[leaf], array, rtol=1e-4, atol=1e-6, err_msg=leaf)
 
 
 @pytest.mark.skipif(len(usable_cores()) < 2, reason="needs two cores")
@@ -279,13 +302,16 @@ def test_learning_from_a_replay_on_the_device_moves_nothing_to_it_or_back(pack, 
             member.step(member.random_action(step), step)
     batches = [[member.replay.sample(2, 8) for member in members] for _ in range(3)]
     together = [Transition._make(map(learner._together, zip(*each, strict=True))) for each in batches]
-    learner.learn(batches[0], 10)  # which compiles
-    step = jax.device_put(np.uint32(11))
+    seen = [member.obs for member in members]
+    learner.learn(batches[0], seen, 10)  # which compiles
+    now = jax.device_put((learner._together(seen), np.uint32(11)))
     with jax.transfer_guard("disallow_explicit"):
         for batch in together[1:]:
-            learner._held, learner._tally = learner._learn(learner._held, learner._tally, learner._keys[UPDATE], batch, step)
+            learner._held, learner._tally, learner._answer = learner._learn(
+                learner._held, learner._tally, learner._learning_keys, Lesson(batch, *now)
+            )
         with pytest.raises(Exception, match="Disallowed host-to-device transfer"):
-            learner.learn(batches[0], 12)  # the number of the step is the host's
+            learner.learn(batches[0], seen, 12)  # what is seen, and the number of the step, are the host's
     assert learner.diverged() == []
     for member in members:
         member.close()

@@ -65,7 +65,7 @@ class Timed:
 
         ones = np.ones(flat, np.float32)
         batch = Transition(normal(load.obs), np.tanh(normal(load.actions)), normal(), ones, normal(load.obs))  # pyright: ignore[reportArgumentType]
-        self.batches = [batch] * load.seeds
+        self.batches, self.seen = [batch] * load.seeds, [np.zeros(load.obs, np.float32)] * load.seeds
         one = jax.tree.map(lambda leaf: leaf[0], batch)
         program = jax.make_jaxpr(self.learner.agent.update)(self.learner.member_state(0), one, jax.random.key(0), np.uint32(0))
         self.gflop = count_gflop(needed(program), 1 / row.policy.delay)  # where actors move at every so many updates, so much belongs to one
@@ -75,7 +75,7 @@ class Timed:
 
     def run(self) -> None:
         began = time.perf_counter()
-        self.learner.learn(self.batches, self.step)
+        self.learner.learn(self.batches, self.seen, self.step)
         self.learner.diverged()  # waits for it, as training does
         self.step += 1
         self.seconds.append((time.perf_counter() - began) / self.load.replay_ratio)

@@ -34,7 +34,7 @@ def measure(algorithm: str, obs: int, actions: int, capacity: int) -> dict[str, 
     replay = filled(capacity, spec)
     learner = Learner([run], spec)
     for step in range(3):
-        learner.learn([replay.sample(run.replay_ratio, run.batch_size)], run.warmup + step)
+        learner.learn([replay.sample(run.replay_ratio, run.batch_size)], [np.zeros(obs, np.float32)], run.warmup + step)
     learner.diverged()
     peak = int(next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")).split()[1]) * 1024
     held = replay_bytes(capacity, spec)

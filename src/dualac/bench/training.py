@@ -34,9 +34,9 @@ class Watched(Learner):
         self.began.append(time.perf_counter())
         return super().explore(obs, step)
 
-    def learn(self, batches: list[Transition], step: int) -> None:
+    def learn(self, batches: list[Transition], obs: list[np.ndarray], step: int) -> None:
         began = time.perf_counter()
-        super().learn(batches, step)
+        super().learn(batches, obs, step)
         self.learning.append(time.perf_counter() - began)
 
     def diverged(self) -> list[int]:

@@ -89,12 +89,13 @@ static int64_t length(const XLA_FFI_Buffer* buffer) {
 static const XLA_FFI_Buffer* brought(const XLA_FFI_CallFrame* frame, int64_t place) { return frame->args.args[place]; }
 
 static void take_mean(float* mean, int64_t size, const float* const* of, int parts) {
+  const float share = 1.0f / (float)parts; /* as XLA has it: of three the quotient would be another number */
   for (int64_t start = 0; start < size; start += BLOCK) {
     int64_t end = start + BLOCK < size ? start + BLOCK : size;
     for (int64_t i = start; i < end; i++) mean[i] = of[0][i] + of[1][i];
     for (int part = 2; part < parts; part++)
       for (int64_t i = start; i < end; i++) mean[i] += of[part][i];
-    for (int64_t i = start; i < end; i++) mean[i] /= (float)parts;
+    for (int64_t i = start; i < end; i++) mean[i] *= share;
   }
 }
 

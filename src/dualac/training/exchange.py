@@ -4,7 +4,7 @@ import ctypes
 import functools
 import hashlib
 import os
-import shutil
+import shlex
 import subprocess
 import tempfile
 from pathlib import Path
@@ -20,7 +20,7 @@ FLAGS = ("-O3", "-march=native", "-std=gnu11", "-shared", "-fPIC")  # not -ffast
 
 @functools.cache
 def native() -> bool:
-    """Whether programs may call it. Where it cannot be compiled XLA exchanges: the same bits, but slower."""
+    """Whether programs may call it. Where it cannot be compiled XLA exchanges: the same means, but slower."""
     try:
         library = ctypes.CDLL(str(_compiled()))
     except (OSError, subprocess.CalledProcessError):  # no compiler, or one without its headers; a place from which nothing may be run
@@ -35,7 +35,7 @@ def _compiled() -> Path:
     kept = place / f"exchange-{digest}.so"
     if not kept.exists():
         fresh = place / f"{kept.name}.{os.getpid()}"
-        compiler = shutil.which(os.environ.get("CC", "cc")) or "cc"
-        subprocess.run([compiler, *FLAGS, f"-I{jax.ffi.include_dir()}", str(SOURCE), "-o", str(fresh)], check=True, capture_output=True)
+        compiler = shlex.split(os.environ.get("CC") or "cc")
+        subprocess.run([*compiler, *FLAGS, f"-I{jax.ffi.include_dir()}", str(SOURCE), "-o", str(fresh)], check=True, capture_output=True)
         fresh.replace(kept)
     return kept

@@ -12,14 +12,14 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from dualac.agents.actor_critic import cheap, make_agent
 from dualac.agents.trained import MEETING, PARTS, shared
 from dualac.errors import DataError
-from dualac.training.bundle import Bundle, from_rows, to_rows
+from dualac.training.bundle import Bundle, Lesson, from_rows, to_rows
 from dualac.training.checkpoint import Arrays, Snapshot
 from dualac.training.exchange import native
 from dualac.training.machine import seat_devices
 from dualac.training.member import EPISODE
 from dualac.training.replay import to_float32
 from dualac.training.run import Run
-from dualac.types import Agent, Spec, State, Transition
+from dualac.types import Agent, Key, Spec, State, Transition
 
 PIECE = 256  # states that are judged at once
 NONFINITE = "nonfinite"  # the metric that is 1 where an update saw what is not a number
@@ -30,14 +30,13 @@ Held = list[jax.Array]  # a state in the arrays of its bundle
 
 
 class Foreseen(NamedTuple):
-    """Actions that were decided ahead, and on what."""
+    """Actions that were decided ahead, with what was learned, and for what."""
 
     held: Held
     obs: list[np.ndarray]
     step: int
-    actions: jax.Array
 
-    def answers(self, held: Held, obs: list[np.ndarray], step: int) -> bool:
+    def meets(self, held: Held, obs: list[np.ndarray], step: int) -> bool:
         return step == self.step and held is self.held and all(map(operator.is_, obs, self.obs))
 
 
@@ -56,7 +55,7 @@ class Learner:
         keys = [jax.random.split(jax.random.key(run.seed), 4) for run in runs]
         self._init_keys = [key[INIT] for key in keys]
         self._keys = {purpose: self._stack([key[purpose] for key in keys]) for purpose in (EXPLORE, UPDATE, HEAR)}
-        self._keys[UPDATE] = self._everywhere(self._keys[UPDATE])
+        self._learning_keys = self._everywhere((self._keys[UPDATE], self._keys[EXPLORE]))
         self._first_learning = max(run.warmup, 1)
         self._init = jax.jit(lambda key, step: self.agent.init(jax.random.fold_in(key, step)))
         self._reset = jax.jit(lambda state, key, step: self.agent.reset(state, jax.random.fold_in(key, step)))
@@ -68,13 +67,13 @@ class Learner:
         self._tie = jax.jit(self._lift(self._bundle.tie, (0,)))
         self._untie = jax.jit(self._lift(self._bundle.untie, (0,)))
         self._explored = self._bundle.numbers(self.agent.exploring)
-        self._explore = jax.jit(self._lift(self._explore_one, (0, 0, 0, None)))
+        self._explore = jax.jit(self._lift(self._explore_held, (0, 0, 0, None)))
         self._exploit = jax.jit(lambda state, obs: self.agent.exploit(state, (), obs)[0])
-        learn = self._lift(self._learn_one, (0, 0, 0, 0, None))
+        learn = self._lift(self._learn_one, (0, 0, 0, Lesson(0, 0, None)))
         self._learn = jax.jit(self._split(learn, spec) if self._parts else learn, donate_argnums=(0, 1))
         self._hear = jax.jit(self._lift(self._hear_one, (0, 0, 0, 0, None)))
-        # Traced here for the names of its metrics, inlined where it learns: the same program as without jit, traced once.
-        self._step = jax.jit(self.agent.step, inline=True)
+        # Traced once and inlined wherever they are called: the same programs as without jit. `step` is traced here for the names of its metrics.
+        self._act, self._step = (jax.jit(function, inline=True) for function in (self.agent.explore, self.agent.step))
         batch = _blank_batch(run.batch_size, spec)
         chance = jax.eval_shape(lambda key: self.agent.draw(key, batch.action.size), self._init_keys[0])
         metrics = jax.eval_shape(self._step, blank, batch, chance, np.uint32(0))[1]
@@ -87,33 +86,32 @@ class Learner:
         self._hold(self._stack([self._init(key, np.uint32(0)) for key in self._init_keys]))
         self.forget_metrics()
         self._foreseen: Foreseen | None = None
+        self._answer: jax.Array | None = None  # of the last call that learned: the actions that it foresaw, and whether it diverged
 
     @property
     def state(self) -> State:
         return self._untie(self._here(dict(enumerate(self._held))))
 
     def explore(self, obs: list[np.ndarray], step: int) -> list[np.ndarray]:
-        foreseen = self._foreseen if self._foreseen and self._foreseen.answers(self._held, obs, step) else None
-        actions = np.asarray(foreseen.actions if foreseen else self._decide(obs, step))
+        if self._foreseen and self._foreseen.meets(self._held, obs, step):
+            actions = np.asarray(self._answer)[..., :-1]
+        else:
+            held = self._here({number: self._held[number] for number in self._explored})
+            actions = np.asarray(self._explore(held, self._together(obs), self._keys[EXPLORE], np.uint32(step)))
         return list(actions) if self.size > 1 else [actions]
-
-    def foresee(self, obs: list[np.ndarray], step: int) -> None:
-        """Begin to decide what `explore` will be asked if nothing changes till then. While it learns, that takes no time of its own."""
-        self._foreseen = Foreseen(self._held, obs, step, self._decide(obs, step))
-
-    def _decide(self, obs: list[np.ndarray], step: int) -> jax.Array:
-        held = self._here({number: self._held[number] for number in self._explored})
-        return self._explore(held, self._together(obs), self._keys[EXPLORE], np.uint32(step))
 
     def exploit(self, index: int) -> Callable[[np.ndarray], np.ndarray]:
         """How one seed acts at its best now, whatever is learned later."""
         state = jax.tree.map(jnp.copy, self.agent.judged(self.member_state(index)))
         return lambda obs: np.asarray(self._exploit(state, obs))
 
-    def learn(self, batches: list[Transition], step: int) -> None:
+    def learn(self, batches: list[Transition], obs: list[np.ndarray], step: int) -> None:
+        """A step's updates; and in the same call, since one more would cost more, the actions that `explore` will be asked for if nothing changes."""
         batch = Transition._make(map(self._together, zip(*batches, strict=True)))
-        told = (self._dealt(batch, step),) if self._parts else (batch, np.uint32(step))
-        self._held, self._tally = self._learn(self._held, self._tally, self._keys[UPDATE], *told)
+        lesson = Lesson(batch, self._together(obs), np.uint32(step))
+        told = self._dealt(lesson) if self._parts else lesson
+        self._held, self._tally, self._answer = self._learn(self._held, self._tally, self._learning_keys, told)
+        self._foreseen = Foreseen(self._held, obs, step + 1)
 
     def hear(self, returns: list[float | None], step: int) -> None:
         """Tell those whose episode ended what it returned."""
@@ -130,8 +128,8 @@ class Learner:
         self._renew(self._restart, step)
 
     def diverged(self) -> list[int]:
-        """Those of the pack in whose losses or values something was not finite since the last log."""
-        return np.flatnonzero(np.asarray(self._tally)[..., self._names.index(NONFINITE), 0]).tolist()
+        """Those of the pack in whose losses or values something was not finite since the last log. Waits for what they learn."""
+        return [] if self._answer is None else np.flatnonzero(np.asarray(self._answer)[..., -1]).tolist()
 
     def metrics(self, index: int) -> dict[str, float]:
         """One seed's means since they were last forgotten, of what was measured since then."""
@@ -178,24 +176,30 @@ class Learner:
     def _hold(self, state: State) -> None:
         self._held = self._everywhere(self._tie(state))
 
-    def _explore_one(self, held: dict[int, jax.Array], obs: jax.Array, key: jax.Array, step: jax.Array) -> jax.Array:
-        return self.agent.explore(self.agent.exploring(self._bundle.untie(held)), (), obs, jax.random.fold_in(key, step))[0]
+    def _explore_held(self, held: dict[int, jax.Array], obs: jax.Array, key: jax.Array, step: jax.Array) -> jax.Array:
+        return self._explore_one(self._bundle.untie(held), obs, key, step)
 
-    def _learn_one(self, held: Held, tally: jax.Array, key: jax.Array, batches: Transition, step: jax.Array) -> tuple[Held, jax.Array]:
+    def _explore_one(self, state: State, obs: jax.Array, key: jax.Array, step: jax.Array) -> jax.Array:
+        return self._act(self.agent.exploring(state), (), obs, jax.random.fold_in(key, step))[0]
+
+    def _learn_one(self, held: Held, tally: jax.Array, keys: tuple[Key, Key], lesson: Lesson) -> tuple[Held, jax.Array, jax.Array]:
         def body(carry: tuple[State, jax.Array], inputs: tuple[Transition, Any, jax.Array]) -> tuple[tuple[State, jax.Array], None]:
             state, metrics = self._step(carry[0], *inputs)
             values = jnp.stack([metrics[name] for name in self._names])
             measured = ~jnp.isnan(values)
             return (state, carry[1] + jnp.stack([jnp.where(measured, values, 0.0), measured], axis=-1)), None
 
+        batches, obs, step = lesson
         updates = batches.reward.shape[0]
-        keys = jax.random.split(jax.random.fold_in(key, step), updates)
+        update_keys = jax.random.split(jax.random.fold_in(keys[0], step), updates)
         part, parts = (jax.lax.axis_index(self._axis), self._parts.size) if self._parts else (0, 1)
         size = batches.action[0].size * parts
-        chances = jax.vmap(lambda key: self.agent.draw(key, size, part, parts))(keys)  # all at once: a third of the time of one by one
+        chances = jax.vmap(lambda key: self.agent.draw(key, size, part, parts))(update_keys)  # all at once: a third of the time of one by one
         counts = (step - np.uint32(self._first_learning)) * np.uint32(updates) + jnp.arange(updates, dtype=jnp.uint32)
         state, tally = jax.lax.scan(body, (self._bundle.untie(dict(enumerate(held))), tally), (batches, chances, counts))[0]
-        return self._bundle.tie(state), shared(tally)
+        tally, state = shared(tally), jax.lax.optimization_barrier(state)  # so that it acts by the same program as where it only acts
+        action = self._explore_one(state, obs, keys[1], step + 1)
+        return self._bundle.tie(state), tally, jnp.append(action, tally[self._names.index(NONFINITE), 0])
 
     def _hear_one(self, state: State, heard: jax.Array, ended: jax.Array, key: jax.Array, step: jax.Array) -> State:
         told = self.agent.hear(state, heard, jax.random.fold_in(key, step))
@@ -204,25 +208,26 @@ class Learner:
     def _renew(self, renew: Callable, step: int) -> None:
         self._hold(self._stack([renew(self.member_state(index), key, np.uint32(step)) for index, key in enumerate(self._init_keys)]))
 
-    def _lift(self, function: Callable, axes: tuple[int | None, ...]) -> Callable:
+    def _lift(self, function: Callable, axes: tuple[Any, ...]) -> Callable:
         return jax.vmap(function, in_axes=axes) if self.size > 1 else function
 
     def _split(self, learn: Callable, spec: Spec) -> Callable:
         """Learning from minibatches of which each device has a part. States are the same on all of them, to the bit."""
 
-        def learn_part(held: Held, tally: jax.Array, key: jax.Array, rows: jax.Array) -> tuple[Held, jax.Array]:
-            return learn(held, tally, key, *from_rows(rows, spec))
+        def learn_part(held: Held, tally: jax.Array, keys: tuple[Key, Key], rows: jax.Array) -> tuple[Held, jax.Array, jax.Array]:
+            return learn(held, tally, keys, from_rows(rows, spec))
 
-        whole, part = PartitionSpec(), PartitionSpec(None, self._axis)
+        whole, part = PartitionSpec(), PartitionSpec(self._axis)
         return jax.shard_map(learn_part, mesh=self._parts, in_specs=(whole, whole, whole, part), out_specs=whole, check_vma=False)
-
-    def _dealt(self, batch: Transition, step: int) -> jax.Array:
-        """A step's minibatches to the devices that learn from a part of each. Left to JAX it would take ten times as long."""
-        rows = to_rows(batch, step)
-        return jax.make_array_from_callback(rows.shape, NamedSharding(self._parts, PartitionSpec(None, self._axis)), rows.__getitem__)
 
     def _everywhere(self, tree: Any) -> Any:
         return jax.device_put(tree, NamedSharding(self._parts, PartitionSpec())) if self._parts else tree
+
+    def _dealt(self, lesson: Lesson) -> jax.Array:
+        """To each device its part. Left to JAX it would take ten times as long."""
+        assert self._parts
+        rows = to_rows(lesson, self._parts.size)
+        return jax.make_array_from_callback(rows.shape, NamedSharding(self._parts, PartitionSpec(self._axis)), rows.__getitem__)
 
     def _here(self, tree: Any) -> Any:
         """As the first device has it: what is no work for many is done there."""

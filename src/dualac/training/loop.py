@@ -141,8 +141,8 @@ class Session:
     def _learn(self, step: int) -> None:
         if not all(member.replay.size for member in self.members):
             return  # all that was lived so far was broken
-        self.learner.learn([member.replay.sample(self.run.replay_ratio, self.run.batch_size) for member in self.members], step)
-        self.learner.foresee([member.obs for member in self.members], step + 1)
+        batches = [member.replay.sample(self.run.replay_ratio, self.run.batch_size) for member in self.members]
+        self.learner.learn(batches, [member.obs for member in self.members], step)
         diverged = [str(self.members[index].run.seed) for index in self.learner.diverged()]
         if diverged:
             raise RunFailedError(f"diverged: a loss or a value of seed {', '.join(diverged)} is no longer finite at step {step}")

@@ -182,6 +182,9 @@ def fingerprint() -> dict[str, Any]:
     """What decides a run's bits beside its spec. A run resumed under another fingerprint is no longer exact, and says so."""
     import jax
 
+    from dualac.training.exchange import native
+
+    split = jax.default_backend() == "cpu" and jax.local_device_count() > 1
     numeric = ("jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "dm_control", "metaworld", "myosuite")
     return {
         "versions": {name: version for name, version in versions().items() if name in numeric},
@@ -190,6 +193,7 @@ def fingerprint() -> dict[str, Any]:
         "cores": len(usable_cores()),
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
         "matmul_precision": str(jax.config.jax_default_matmul_precision),  # pyright: ignore[reportAttributeAccessIssue]
+        **({"exchange": "own" if native() else "xla"} if split else {}),  # not by its means, but by what XLA merges into what leads to them
     }
 
 
