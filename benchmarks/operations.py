@@ -1,6 +1,6 @@
 """Where an update's time goes: microseconds of each kind of operation that XLA made of it.
 
-    taskset -c 0 .venv/bin/python benchmarks/operations.py [dac] [--each 20]
+    .venv/bin/python benchmarks/operations.py [dac] [--each 20] [--threads 1]
 
 Of each operation an eighth of its calls are faster than what is counted here: a busy machine counts much like an idle one. `while` contains the
 operations of its loop, which are counted beside it. `--each` lists single operations too.
@@ -19,6 +19,7 @@ import jax
 from dualac.api import find_algorithm
 from dualac.bench.learner import Timed
 from dualac.bench.load import Load
+from dualac.training import machine
 
 CALLS = 12
 
@@ -42,7 +43,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("algorithm", nargs="?", default="dac")
     parser.add_argument("--each", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=1)
     asked = parser.parse_args()
+    machine.pin(asked.threads)
     timed = Timed(asked.algorithm, find_algorithm(asked.algorithm), Load())
     for _ in range(CALLS):
         timed.run()

@@ -10,7 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from dualac.training.machine import cpu_model, versions
+from dualac.programs import cpu_model
+from dualac.training.machine import versions
 
 COMMANDS = (
     ("learner", "One update", "bench learner sac dac --rounds 15"),

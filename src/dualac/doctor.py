@@ -20,12 +20,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from dualac import envs
+from dualac import envs, kernels, programs
 from dualac.envs.suites import version
 from dualac.errors import DataError, DualacError
 from dualac.parent import start
 from dualac.training import machine
-from dualac.training.exchange import native
 from dualac.video import INSTALL, render_backend
 
 # The versions of requirements.lock, with which every test passes; a test holds the two equal.
@@ -52,9 +51,9 @@ def examine(console: Console) -> int:
     cores = machine.usable_cores()
     console.print(f"cores      {len(cores)} of {os.cpu_count()} usable; memory {machine.available_memory() / 1e9:.1f} GB free")
     console.print(f"disk       {shutil.disk_usage(Path.cwd()).free / 1e9:.1f} GB free here")
-    console.print(f"cache      {os.environ.get('JAX_COMPILATION_CACHE_DIR', str(machine.compilation_cache()))}", soft_wrap=True)
-    exchange = "their own call" if native() else "by XLA, which is slower: no C compiler (cc, or what CC names) was found"
-    console.print(f"exchange   of a run's cores: {exchange}", soft_wrap=True)
+    console.print(f"cache      {os.environ.get('JAX_COMPILATION_CACHE_DIR', str(programs.compilation_cache()))}", soft_wrap=True)
+    slower = f"by XLA, on one core and slower: {kernels.trouble() or kernels.CHOICE + ' says so'}; a C compiler (cc, or what CC names) makes them faster"
+    console.print(f"kernels    {'compiled for this machine, on as many cores as --threads says' if kernels.native() else slower}", soft_wrap=True)
     backend = render_backend()
     console.print(f"rendering  {backend or f'none: training works without; for films {INSTALL}'}", soft_wrap=True)
     trouble = smoke()

@@ -127,16 +127,11 @@ class Chance(NamedTuple):
         return Chance(self.successor.reshape(shape), self.policy.reshape(shape), self.explorer.reshape(shape), self.backup)
 
 
-def draw(key: Key, size: int, part: int | Array = 0, parts: int = 1) -> Chance:
-    """For a batch whose actions are so many numbers, or for one of its equal parts.
-
-    The normals are flat: drawn in the shape of actions they would take three times as long.
-    """
+def draw(key: Key, size: int) -> Chance:
+    """For a batch whose actions are so many numbers. The normals are flat: drawn in the shape of actions they would take three times as long."""
     k_critic, *k_actors = jax.random.split(key, 3)
     k_successor, k_backup = jax.random.split(k_critic)
-    normals = (jax.random.normal(one, (size,)) for one in (k_successor, *k_actors))
-    successor, policy, explorer = (jax.lax.dynamic_slice_in_dim(all_, part * (size // parts), size // parts) for all_ in normals)
-    return Chance(successor, policy, explorer, k_backup)
+    return Chance(*(jax.random.normal(one, (size,)) for one in (k_successor, *k_actors)), k_backup)
 
 
 def successor(row: Algorithm, state: State, next_obs: Array, noise: Normals) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from dualac.agents.networks import Critics, apply, dormant, sensible
 from dualac.agents.risk import Stat, certainty, spread
-from dualac.agents.trained import Params, Trained, descend, exchanged, norm, polyak_average, trained
+from dualac.agents.trained import Params, Trained, descend, norm, polyak_average, trained
 from dualac.errors import UsageError
 from dualac.spelling import settle
 from dualac.types import Key, Spec, Transition
@@ -65,7 +65,6 @@ class Ensemble(ABC):
             return self._loss(zs, target), zs
 
         (loss, zs), grads = jax.value_and_grad(loss_of, has_aux=True)(state.online.params)
-        grads, zs = exchanged(grads, zs)
         return state._replace(online=descend(state.online, grads, self.lr)), Regression(zs, loss, norm(grads))
 
     def follow(self, state: CriticState) -> CriticState:

@@ -14,7 +14,7 @@ from dualac.agents.distributions import TanhNormal
 from dualac.agents.duals import Dual, DualState, Held, Learnt
 from dualac.agents.networks import GaussianActor, Perturbation, action_dim, apply, dormant, sensible
 from dualac.agents.policies import Policy
-from dualac.agents.trained import Params, Trained, descend, frozen, norm, shared, trained
+from dualac.agents.trained import Params, Trained, descend, frozen, norm, trained
 from dualac.errors import UsageError
 from dualac.spelling import settle
 from dualac.types import Key, Metrics, Normals, Spec
@@ -248,7 +248,7 @@ class OptimisticActor(Follower):
 
         (loss, divergence), grads = jax.value_and_grad(loss_of, has_aux=True)(state.actor.params)
         per_dim = divergence / action_dim(state.actor.params)
-        kl, grads = shared((per_dim.mean(), grads))
+        kl = per_dim.mean()
         excess = kl - self.target_kl
         at_the_floor = optimism < around.floor + BARRIER
         learnt = OptimistState(

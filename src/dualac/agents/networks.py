@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from dualac.kernels import Layer, layers
+
 GAIN = math.sqrt(2.0)
 
 
@@ -22,30 +24,6 @@ DORMANT = 0.025
 def sensible(hidden: Sequence[int]) -> bool:
     """Whether these can be the widths of hidden layers."""
     return bool(hidden) and all(1 <= width <= WIDEST for width in hidden)
-
-
-NARROW = 64  # outputs up to which a weight gradient is cheaper by the other side
-
-
-@jax.custom_vjp
-def product(x: Float[Array, "*batch n"], kernel: Float[Array, "n m"]) -> Float[Array, "*batch m"]:
-    """x W. Where W has few columns its gradient x'y is made as (y'x)': XLA's CPU product that reads x across takes six times as long."""
-    return x @ kernel
-
-
-def _product_and_seen(x: Array, kernel: Array) -> tuple[Array, tuple[Array, Array]]:
-    return x @ kernel, (x, kernel)
-
-
-def _gradients(seen: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
-    x, kernel = seen
-    rows, slopes = x.reshape(-1, x.shape[-1]), slope.reshape(-1, slope.shape[-1])
-    # The barrier keeps XLA from turning the one product into the other.
-    of_kernel = jax.lax.optimization_barrier(slopes.T @ rows).T if slopes.shape[-1] <= NARROW else rows.T @ slopes
-    return slope @ kernel.T, of_kernel
-
-
-product.defvjp(_product_and_seen, _gradients)
 
 
 class Linear(nn.Module):
@@ -61,33 +39,30 @@ class Linear(nn.Module):
         return kernel, self.param("bias", nn.initializers.zeros, (self.width,)) if self.bias else jnp.zeros(self.width)
 
 
-def heads(x: Array, *layers: Linear) -> list[Array]:
-    """The outputs of several layers on the same input, by one product."""
-    kernels, biases = zip(*(layer(x.shape[-1]) for layer in layers), strict=True)
-    together = product(x, jnp.concatenate(kernels, axis=-1))
-    return jnp.split(together + jnp.broadcast_to(jnp.concatenate(biases), together.shape), len(layers), axis=-1)
-
-
-def _dense(width: int, name: str | None = None) -> nn.Dense:
-    return nn.Dense(width, kernel_init=nn.initializers.orthogonal(GAIN), name=name, dot_general=lambda x, kernel, *_, **__: product(x, kernel))
+def heads(x: Array, trunk: "Trunk", *outputs: Linear) -> list[Array]:
+    """What several layers make of the same trunk, by one product."""
+    kernels, biases = zip(*(layer(trunk.hidden[-1]) for layer in outputs), strict=True)
+    return jnp.split(trunk(x, (jnp.concatenate(kernels, axis=-1), jnp.concatenate(biases))), len(outputs), axis=-1)
 
 
 class Trunk(nn.Module):
-    """Dense (-> LayerNorm) -> ReLU for each hidden width."""
+    """Dense (-> LayerNorm) -> ReLU for each hidden width, and then this last layer, which is somebody else's."""
 
     hidden: Sequence[int]
     layer_norm: bool = False
 
     @nn.compact
-    def __call__(self, x: Array) -> Array:
-        for width in self.hidden:
-            x = _dense(width)(x)
-            if self.layer_norm:
-                x = nn.LayerNorm()(x)
-            x = nn.relu(x)
-            if not self.is_initializing():  # what `dormant` looks at; nothing unless asked
-                self.sow("intermediates", "hidden", x)
-        return x
+    def __call__(self, x: Array, last: Layer) -> Array:
+        inputs = (x.shape[-1], *self.hidden)
+        stack = [Linear(width, name=f"Dense_{number}")(inputs[number]) for number, width in enumerate(self.hidden)]
+        watched = self.is_mutable_collection("intermediates") and not self.is_initializing()  # by `dormant`
+        if not self.layer_norm and not watched:
+            return layers(x, [*stack, last])
+        for number, layer in enumerate(stack):
+            x = layers(x, [layer])
+            x = nn.relu(nn.LayerNorm(name=f"LayerNorm_{number}")(x) if self.layer_norm else x)
+            self.sow("intermediates", "hidden", x)
+        return layers(x, [last])
 
 
 class DeterministicActor(nn.Module):
@@ -98,7 +73,7 @@ class DeterministicActor(nn.Module):
 
     @nn.compact
     def __call__(self, obs: Array) -> Array:
-        return _dense(self.action_dim, name="mean")(Trunk(self.hidden)(obs))
+        return heads(obs, Trunk(self.hidden), Linear(self.action_dim, name="mean"))[0]
 
 
 class GaussianActor(nn.Module):
@@ -109,8 +84,7 @@ class GaussianActor(nn.Module):
 
     @nn.compact
     def __call__(self, obs: Array) -> tuple[Array, Array]:
-        x = Trunk(self.hidden)(obs)
-        mean, raw = heads(x, Linear(self.action_dim, name="mean"), Linear(self.action_dim, gain=1.0, name="log_std"))
+        mean, raw = heads(obs, Trunk(self.hidden), Linear(self.action_dim, name="mean"), Linear(self.action_dim, gain=1.0, name="log_std"))
         return mean, bounded_log_std(raw)
 
 
@@ -124,9 +98,9 @@ class Perturbation(nn.Module):
 
     @nn.compact
     def __call__(self, obs: Array, mean: Array) -> tuple[Array, Array]:
-        x = Trunk(self.hidden)(jnp.concatenate([obs, mean], axis=-1))
+        x = jnp.concatenate([obs, mean], axis=-1)
         names = ("shift", "log_multiplier") if self.widens else ("shift",)
-        shift, *multiplier = heads(x, *(Linear(self.action_dim, self.head_gain, bias=False, name=name) for name in names))
+        shift, *multiplier = heads(x, Trunk(self.hidden), *(Linear(self.action_dim, self.head_gain, bias=False, name=name) for name in names))
         return shift, jnp.tanh(multiplier[0]) if multiplier else jnp.zeros_like(shift)
 
 
@@ -144,7 +118,8 @@ class Critics(nn.Module):
     @nn.compact
     def __call__(self, obs: Array, action: Array) -> Float[Array, "critics *batch atoms"]:
         x = jnp.concatenate([obs, action], axis=-1)
-        return jnp.stack([_dense(self.atoms, name=f"value_{i}")(Trunk(self.hidden, self.layer_norm, name=f"critic_{i}")(x)) for i in range(self.k)])
+        trunks = [Trunk(self.hidden, self.layer_norm, name=f"critic_{i}") for i in range(self.k)]
+        return jnp.stack([heads(x, trunk, Linear(self.atoms, name=f"value_{i}"))[0] for i, trunk in enumerate(trunks)])
 
 
 def bounded_log_std(raw: Array) -> Array:

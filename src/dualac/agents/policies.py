@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.duals import Dual, DualState, Held, Learnt
 from dualac.agents.networks import DeterministicActor, GaussianActor, action_dim, apply, dormant, sensible
-from dualac.agents.trained import Params, Trained, descend, norm, polyak_average, shared, trained
+from dualac.agents.trained import Params, Trained, descend, norm, polyak_average, trained
 from dualac.errors import UsageError
 from dualac.spelling import settle
 from dualac.types import Key, Metrics, Normals, Spec
@@ -138,7 +138,6 @@ class Soft(Actor):
             return (alpha * log_prob - objective(obs, action)).mean(), -log_prob.mean()
 
         (loss, entropy), grads = jax.value_and_grad(loss_of, has_aux=True)(state.actor.params)
-        entropy, grads = shared((entropy, grads))
         excess = entropy - self.entropy_per_dim * action_dim(state.actor.params)
         learnt = SoftState(descend(state.actor, grads, self.lr), self.temperature.adjust(state.temperature, excess))
         return learnt, {"actor_loss": loss, "actor_grad_norm": norm(grads), "entropy": entropy, "ent_coef": alpha}
@@ -203,7 +202,6 @@ class Deterministic(Actor):
         self, state: DeterministicState, objective: Objective, obs: Float[Array, "batch obs"], noise: Normals
     ) -> tuple[DeterministicState, Metrics]:
         loss, grads = jax.value_and_grad(lambda params: -objective(obs, jnp.tanh(self._mean(params, obs))).mean())(state.actor.params)
-        grads = shared(grads)
         return state._replace(actor=descend(state.actor, grads, self.lr)), {"actor_loss": loss, "actor_grad_norm": norm(grads)}
 
     def follow(self, state: DeterministicState) -> DeterministicState:

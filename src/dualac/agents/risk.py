@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from dualac.agents.trained import Trained, descend, shared, trained
+from dualac.agents.trained import Trained, descend, trained
 from dualac.errors import UsageError
 from dualac.spelling import settle
 from dualac.theory.forms import deviation_form, exact_form, variance_form
@@ -156,7 +156,7 @@ class ExactCertainty(Attitude):
         return self.objective(state, zs)
 
     def objective(self, state: tuple[()], zs: Float[Array, "critics batch atoms"]) -> Float[Array, "batch atoms"]:
-        usual = shared(jax.lax.stop_gradient(spread(zs)).mean()) if self.unit == "spread" else 1.0
+        usual = jax.lax.stop_gradient(spread(zs)).mean() if self.unit == "spread" else 1.0
         return exact_form(zs, self.beta / jnp.maximum(usual, LEAST_UNIT))
 
 
@@ -303,7 +303,7 @@ class DualDescent(Attitude):
         return zs.mean(axis=0) + state.params * jnp.abs(zs[:, None] - zs[None]).sum(axis=(0, 1)) / pairs
 
     def learn(self, state: Trained, zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch atoms"]) -> tuple[Trained, Metrics]:
-        moved = descend(state, shared(jax.lax.stop_gradient(target.mean() - zs.mean())), self.lr, self.b1)
+        moved = descend(state, jax.lax.stop_gradient(target.mean() - zs.mean()), self.lr, self.b1)
         bounded = jnp.minimum(moved.params, 0.0) if self.never_optimistic else moved.params
         return moved._replace(params=bounded), {"pessimism": state.params}
 

@@ -14,12 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.interpreters.partial_eval import dce_jaxpr
 
-from dualac.agents.actor_critic import Algorithm
+from dualac.agents.actor_critic import Algorithm, make_agent
 from dualac.api import find_algorithm
 from dualac.bench.load import Load
+from dualac.kernels import by_xla
 from dualac.spelling import from_json, options, replaced
 from dualac.training.learner import Learner
-from dualac.training.machine import usable_cores
+from dualac.training.machine import own_cores
 from dualac.training.run import Run
 from dualac.types import Spec, Transition
 
@@ -67,7 +68,8 @@ class Timed:
         batch = Transition(normal(load.obs), np.tanh(normal(load.actions)), normal(), ones, normal(load.obs))  # pyright: ignore[reportArgumentType]
         self.batches, self.seen = [batch] * load.seeds, [np.zeros(load.obs, np.float32)] * load.seeds
         one = jax.tree.map(lambda leaf: leaf[0], batch)
-        program = jax.make_jaxpr(self.learner.agent.update)(self.learner.member_state(0), one, jax.random.key(0), np.uint32(0))
+        with by_xla():  # whose products can be counted
+            program = jax.make_jaxpr(make_agent(row, spec).update)(self.learner.member_state(0), one, jax.random.key(0), np.uint32(0))
         self.gflop = count_gflop(needed(program), 1 / row.policy.delay)  # where actors move at every so many updates, so much belongs to one
         self.step = 0
         self.run()
@@ -87,7 +89,7 @@ def measure(kinds: list[tuple[str, dict[str, int]]], rounds: int = 9) -> list[di
     square = jnp.full((256, 256), 1e-3)
     product = jax.jit(lambda x: jax.lax.fori_loop(0, PRODUCTS, lambda _, y: y @ x, x))
     product(square).block_until_ready()
-    threads = len(usable_cores())
+    threads = len(own_cores())
     for _ in range(rounds):
         for row in rows:
             row.run()

@@ -16,7 +16,7 @@ from dualac.bench.pinned import answer, ask
 from dualac.envs import Protocol, canonical
 from dualac.training import loop
 from dualac.training.learner import Learner
-from dualac.training.machine import usable_cores
+from dualac.training.machine import own_cores
 from dualac.training.run import Run, prepare
 from dualac.types import Transition
 
@@ -63,7 +63,7 @@ def trained(algorithm: str, task: str, replay_ratio: int, steps: int, warmup: in
     learning = Watched.learning[settled : settled + len(paces)]
     step = median(paces)
     return {
-        "algorithm": algorithm, "task": task, "replay_ratio": replay_ratio, "threads": len(usable_cores()),
+        "algorithm": algorithm, "task": task, "replay_ratio": replay_ratio, "threads": len(own_cores()),
         "steps_per_second": 1 / step, "ms_per_step": 1e3 * step, "ms_per_update": 1e3 * median(learning) / replay_ratio,
         "share_outside_the_learner": median(1 - learnt / pace for learnt, pace in zip(learning, paces, strict=True)),
     }  # fmt: skip

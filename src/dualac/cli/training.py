@@ -150,11 +150,11 @@ def flags_of(asked: argparse.Namespace) -> Any:
 
 
 def usual_threads(runs: list[Any]) -> int:
-    """One seed alone has its minibatches split over two cores, if two are idle: a third faster. Several are faster still with a core each."""
+    """One seed alone has two cores, if two are idle: nearly twice as fast. Several have a core each."""
     from dualac.training.machine import borrowed, usable_cores
 
     with borrowed(2, usable_cores()) as idle:
-        return 2 if len(runs) == 1 and len(idle) == 2 and runs[0].batch_size % 2 == 0 and not accelerated() else 1
+        return 2 if len(runs) == 1 and len(idle) == 2 and not accelerated() else 1
 
 
 def announce(runs: list[Any], work: Any, flags: Any) -> None:
@@ -168,8 +168,6 @@ def announce(runs: list[Any], work: Any, flags: Any) -> None:
     if not 1 <= threads <= cores:
         raise UsageError(f"--threads must be between 1 and {cores}, the cores this process may use, not {threads}")
     run = runs[0]
-    if run.batch_size % threads and not (run.pack or work.whole):
-        raise UsageError(f"a minibatch is split evenly over --threads cores: --batch-size {run.batch_size} is no multiple of {threads}")
     env = envs.make(run.task, protocol=run.protocol, isolated=flags.isolated)
     spec = Spec(env.observation_space.shape[0], env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
     with quiet_end():
@@ -220,14 +218,10 @@ def carry_out(packs: list[list[Path]], asked: argparse.Namespace, usual: int = 1
 
 
 def work_of(pack: list[Path], threads: int | None, usual: int) -> Any:
-    """A run that is resumed keeps the number of cores it was started with, and what they are to it."""
+    """XLA sees as many cores as when the run began: one, unless that was in a user's own Python. How many more help it changes no bit."""
     from dualac.training.launch import Work
-    from dualac.training.machine import was_split
     from dualac.training.run import read_json
 
     started = [path / "machine.json" for path in pack if (path / "machine.json").exists()]
-    if not started:
-        return Work(pack, usual if threads is None else threads)
-    before = read_json(started[0])["fingerprint"]
-    cores = before["cores"] if threads is None else threads
-    return Work(pack, cores, whole=cores == before["cores"] > 1 and not was_split(before))
+    seen = read_json(started[0])["fingerprint"]["cores"] if started else 1
+    return Work(pack, max(usual, seen) if threads is None else threads, seen)

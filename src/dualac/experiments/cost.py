@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from dualac import envs
+from dualac import envs, programs
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.explorers import OptimisticActor
 from dualac.bench.pinned import answer, ask
@@ -97,11 +97,11 @@ def calibrated(runs: list[Run], *, anew: bool = False) -> list[float]:
     """Seconds of an update of each, on one core of this machine. A kind that was timed before, by these versions on this machine, is looked up,
     unless it is to be timed `anew`.
     """
-    book = machine.compilation_cache() / "calibration.json"
+    book = programs.compilation_cache() / "calibration.json"
     known: dict[str, float] = json.loads(book.read_text()) if book.exists() else {}
     asked = [_question(run) for run in runs]
     names = [
-        hashlib.sha256(json.dumps([question, machine.versions(), machine.cpu_model()], sort_keys=True).encode()).hexdigest() for question in asked
+        hashlib.sha256(json.dumps([question, machine.versions(), programs.cpu_model()], sort_keys=True).encode()).hexdigest() for question in asked
     ]
     new = {name: question for name, question in zip(names, asked, strict=True) if anew or name not in known}
     if new:

@@ -29,8 +29,8 @@ class Work(NamedTuple):
 
     paths: list[Path]
     threads: int = 1
-    whole: bool = False
-    """whether its minibatches are not split over its cores"""
+    seen: int = 1
+    """of its cores those that XLA sees"""
     memory: int = 0
     """bytes it will take, as far as is known"""
     prepare: Callable[[], None] | None = None
@@ -68,7 +68,7 @@ class _Turn(NamedTuple):
 
 class _Child:
     def __init__(self, process: "subprocess.Popen[str]", first: Work) -> None:
-        self.process, self.threads, self.whole = process, first.threads, first.whole
+        self.process, self.threads, self.seen = process, first.threads, first.seen
         self.turn: _Turn | None = None  # what it is at
         self.explained: DualacError | None = None  # why it ends, in its own words
 
@@ -148,7 +148,7 @@ class _Launcher:
             if (
                 turn.after <= time.monotonic()
                 and (not others or (cores and memory))
-                and (idle is None or (idle.threads, idle.whole) == (turn.work.threads, turn.work.whole))
+                and (idle is None or (idle.threads, idle.seen) == (turn.work.threads, turn.work.seen))
             ):
                 return turn
         return None
@@ -176,7 +176,7 @@ class _Launcher:
             child.process.stdin.close()
 
     def _start(self, first: Work) -> _Child:
-        words = [sys.executable, "-m", "dualac.training.worker", "--threads", str(first.threads), *["--whole"] * first.whole]
+        words = [sys.executable, "-m", "dualac.training.worker", "--threads", str(first.threads), "--seen", str(first.seen)]
         words += ["--entry", self._effort.entry, "--flags", self._flags.spelt()]
         process = subprocess.Popen(
             words,

@@ -7,15 +7,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from dualac.agents.actor_critic import cheap, make_agent
-from dualac.agents.trained import MEETING, PARTS, shared
 from dualac.errors import DataError
-from dualac.training.bundle import Bundle, Lesson, from_rows, to_rows
+from dualac.kernels import gather
+from dualac.training import machine
+from dualac.training.bundle import Bundle
 from dualac.training.checkpoint import Arrays, Snapshot
-from dualac.training.exchange import native
-from dualac.training.machine import seat_devices
 from dualac.training.member import EPISODE
 from dualac.training.replay import to_float32
 from dualac.training.run import Run
@@ -27,6 +25,14 @@ INIT, EXPLORE, UPDATE, HEAR = range(4)  # streams of JAX keys; never renumber: r
 
 
 Held = list[jax.Array]  # a state in the arrays of its bundle
+
+
+class Lesson(NamedTuple):
+    """What a step of the environment has to teach: minibatches, what is seen now, and the step's number."""
+
+    batches: Any
+    obs: Any
+    step: Any
 
 
 class Foreseen(NamedTuple):
@@ -50,12 +56,10 @@ class Learner:
         run = runs[0]
         self.agent: Agent = make_agent(run.algorithm, spec)
         self.size = len(runs)
-        self._parts = _parts(self.size)
-        self._axis = self._parts.axis_names[0] if self._parts else ""
+        gather(machine.helping_cores())
         keys = [jax.random.split(jax.random.key(run.seed), 4) for run in runs]
         self._init_keys = [key[INIT] for key in keys]
         self._keys = {purpose: self._stack([key[purpose] for key in keys]) for purpose in (EXPLORE, UPDATE, HEAR)}
-        self._learning_keys = self._everywhere((self._keys[UPDATE], self._keys[EXPLORE]))
         self._first_learning = max(run.warmup, 1)
         self._init = jax.jit(lambda key, step: self.agent.init(jax.random.fold_in(key, step)))
         self._reset = jax.jit(lambda state, key, step: self.agent.reset(state, jax.random.fold_in(key, step)))
@@ -69,8 +73,7 @@ class Learner:
         self._explored = self._bundle.numbers(self.agent.exploring)
         self._explore = jax.jit(self._lift(self._explore_held, (0, 0, 0, None)))
         self._exploit = jax.jit(lambda state, obs: self.agent.exploit(state, (), obs)[0])
-        learn = self._lift(self._learn_one, (0, 0, 0, Lesson(0, 0, None)))
-        self._learn = jax.jit(self._split(learn, spec) if self._parts else learn, donate_argnums=(0, 1))
+        self._learn = jax.jit(self._lift(self._learn_one, (0, 0, 0, Lesson(0, 0, None))), donate_argnums=(0, 1))
         self._hear = jax.jit(self._lift(self._hear_one, (0, 0, 0, 0, None)))
         # Traced once and inlined wherever they are called: the same programs as without jit. `step` is traced here for the names of its metrics.
         self._act, self._step = (jax.jit(function, inline=True) for function in (self.agent.explore, self.agent.step))
@@ -90,13 +93,13 @@ class Learner:
 
     @property
     def state(self) -> State:
-        return self._untie(self._here(dict(enumerate(self._held))))
+        return self._untie(dict(enumerate(self._held)))
 
     def explore(self, obs: list[np.ndarray], step: int) -> list[np.ndarray]:
         if self._foreseen and self._foreseen.meets(self._held, obs, step):
             actions = np.asarray(self._answer)[..., :-1]
         else:
-            held = self._here({number: self._held[number] for number in self._explored})
+            held = {number: self._held[number] for number in self._explored}
             actions = np.asarray(self._explore(held, self._together(obs), self._keys[EXPLORE], np.uint32(step)))
         return list(actions) if self.size > 1 else [actions]
 
@@ -109,8 +112,8 @@ class Learner:
         """A step's updates; and in the same call, since one more would cost more, the actions that `explore` will be asked for if nothing changes."""
         batch = Transition._make(map(self._together, zip(*batches, strict=True)))
         lesson = Lesson(batch, self._together(obs), np.uint32(step))
-        told = self._dealt(lesson) if self._parts else lesson
-        self._held, self._tally, self._answer = self._learn(self._held, self._tally, self._learning_keys, told)
+        keys = self._keys[UPDATE], self._keys[EXPLORE]
+        self._held, self._tally, self._answer = self._learn(self._held, self._tally, keys, lesson)
         self._foreseen = Foreseen(self._held, obs, step + 1)
 
     def hear(self, returns: list[float | None], step: int) -> None:
@@ -155,7 +158,7 @@ class Learner:
 
     def forget_metrics(self) -> None:
         shape = (len(self._names), 2)
-        self._tally = self._everywhere(jnp.zeros((self.size, *shape) if self.size > 1 else shape))
+        self._tally = jnp.zeros((self.size, *shape) if self.size > 1 else shape)
 
     def save(self, index: int) -> Arrays:
         """One seed's share as named arrays. The names are the paths of the tree, so a new part cannot be forgotten."""
@@ -165,7 +168,7 @@ class Learner:
         template = self._share(0)
         trees = [rebuilt(template, {n: a for n, a in snapshot.arrays.items() if not n.startswith(EPISODE)}) for snapshot in snapshots]
         self._hold(self._stack([tree["agent"] for tree in trees]))
-        self._tally = self._everywhere(self._stack([np.stack([tree["tally"][name] for name in self._names]) for tree in trees]))
+        self._tally = self._stack([np.stack([tree["tally"][name] for name in self._names]) for tree in trees])
 
     def member_state(self, index: int) -> State:
         return self._member(self.state, index)
@@ -174,7 +177,7 @@ class Learner:
         return {"agent": self.member_state(index), "tally": self.tally(index)}
 
     def _hold(self, state: State) -> None:
-        self._held = self._everywhere(self._tie(state))
+        self._held = self._tie(state)
 
     def _explore_held(self, held: dict[int, jax.Array], obs: jax.Array, key: jax.Array, step: jax.Array) -> jax.Array:
         return self._explore_one(self._bundle.untie(held), obs, key, step)
@@ -192,12 +195,10 @@ class Learner:
         batches, obs, step = lesson
         updates = batches.reward.shape[0]
         update_keys = jax.random.split(jax.random.fold_in(keys[0], step), updates)
-        part, parts = (jax.lax.axis_index(self._axis), self._parts.size) if self._parts else (0, 1)
-        size = batches.action[0].size * parts
-        chances = jax.vmap(lambda key: self.agent.draw(key, size, part, parts))(update_keys)  # all at once: a third of the time of one by one
+        chances = jax.vmap(lambda key: self.agent.draw(key, batches.action[0].size))(update_keys)  # all at once: a third of the time of one by one
         counts = (step - np.uint32(self._first_learning)) * np.uint32(updates) + jnp.arange(updates, dtype=jnp.uint32)
         state, tally = jax.lax.scan(body, (self._bundle.untie(dict(enumerate(held))), tally), (batches, chances, counts))[0]
-        tally, state = shared(tally), jax.lax.optimization_barrier(state)  # so that it acts by the same program as where it only acts
+        state = jax.lax.optimization_barrier(state)  # so that it acts by the same program as where it only acts
         action = self._explore_one(state, obs, keys[1], step + 1)
         return self._bundle.tie(state), tally, jnp.append(action, tally[self._names.index(NONFINITE), 0])
 
@@ -211,28 +212,6 @@ class Learner:
     def _lift(self, function: Callable, axes: tuple[Any, ...]) -> Callable:
         return jax.vmap(function, in_axes=axes) if self.size > 1 else function
 
-    def _split(self, learn: Callable, spec: Spec) -> Callable:
-        """Learning from minibatches of which each device has a part. States are the same on all of them, to the bit."""
-
-        def learn_part(held: Held, tally: jax.Array, keys: tuple[Key, Key], rows: jax.Array) -> tuple[Held, jax.Array, jax.Array]:
-            return learn(held, tally, keys, from_rows(rows, spec))
-
-        whole, part = PartitionSpec(), PartitionSpec(self._axis)
-        return jax.shard_map(learn_part, mesh=self._parts, in_specs=(whole, whole, whole, part), out_specs=whole, check_vma=False)
-
-    def _everywhere(self, tree: Any) -> Any:
-        return jax.device_put(tree, NamedSharding(self._parts, PartitionSpec())) if self._parts else tree
-
-    def _dealt(self, lesson: Lesson) -> jax.Array:
-        """To each device its part. Left to JAX it would take ten times as long."""
-        assert self._parts
-        rows = to_rows(lesson, self._parts.size)
-        return jax.make_array_from_callback(rows.shape, NamedSharding(self._parts, PartitionSpec(self._axis)), rows.__getitem__)
-
-    def _here(self, tree: Any) -> Any:
-        """As the first device has it: what is no work for many is done there."""
-        return jax.tree.map(lambda leaf: leaf.addressable_data(0), tree) if self._parts else tree
-
     def _stack(self, trees: list[Any]) -> Any:
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees) if self.size > 1 else jax.tree.map(jnp.array, trees[0])
 
@@ -241,16 +220,7 @@ class Learner:
         return (np if isinstance(items[0], np.ndarray | np.generic) else jnp).stack(items) if self.size > 1 else items[0]
 
     def _member(self, tree: Any, index: int) -> Any:
-        return jax.tree.map(lambda leaf: leaf[index], tree) if self.size > 1 else self._here(tree)
-
-
-def _parts(seeds: int) -> Mesh | None:
-    """The devices over which a minibatch is split: the cores of a pinned process, where one seed has them all."""
-    devices = jax.local_devices()
-    if jax.default_backend() != "cpu" or seeds > 1 or len(devices) == 1:
-        return None
-    seat_devices(len(devices))
-    return Mesh(np.array(devices), (MEETING if native() else PARTS,))
+        return jax.tree.map(lambda leaf: leaf[index], tree) if self.size > 1 else tree
 
 
 def _padded(rows: np.ndarray) -> np.ndarray:

@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from dualac.errors import COMMAND, UsageError
+from dualac.programs import cpu_model, writable_cache
 
 VERSIONS = ("dualac", "jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "dm_control", "metaworld", "myosuite")
-DEVICES = "--xla_force_host_platform_device_count"
-PATIENT = "--xla_cpu_collective_call_terminate_timeout_seconds=1000000"  # XLA ends a process whose devices wait longer than this for one another
-XLA_THREAD = "tf_XLAEigen"
 _leases: list[int] = []  # file descriptors: a core is ours until this process ends
+_helping: list[int] = []
 _others: list[int] = []  # cores that this process could have used and keeps off since it was pinned
 
 
@@ -29,11 +28,10 @@ def usable_cores() -> list[int]:
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 
-def pin(threads: int, *, split: bool = True) -> list[int]:
-    """Confine this process to `threads` cores, so that its bits do not depend on how many the machine has. Call before JAX starts.
+def pin(threads: int, seen: int = 1) -> list[int]:
+    """Confine this process to `threads` cores, of which XLA sees `seen`: on them its bits depend, on helpers no bit does. Call before JAX starts.
 
     A core is leased by a lock on a file, which the system releases however the process ends; where every core is taken, cores are shared.
-    `split`: each core is a device, over which a run's minibatches are split.
     """
     cores = usable_cores()
     if not 1 <= threads <= len(cores):
@@ -47,22 +45,20 @@ def pin(threads: int, *, split: bool = True) -> list[int]:
     rest = [core for core in cores if core not in taken]
     start = os.getpid() % max(len(rest), 1)  # spread those that must share
     chosen = taken + (rest[start:] + rest[:start])[: threads - len(taken)]
-    os.sched_setaffinity(0, chosen)
-    _others[:] = [core for core in cores if core not in chosen]
-    os.environ.setdefault("OMP_NUM_THREADS", str(threads))
-    if threads > 1 and split:
-        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {DEVICES}={threads} {PATIENT}".strip()
+    _helping[:], _others[:] = chosen[seen:], [core for core in cores if core not in chosen]
+    os.sched_setaffinity(0, chosen[:seen])
+    os.environ.setdefault("OMP_NUM_THREADS", str(seen))
     return sorted(chosen)
 
 
-def seat_devices(devices: int) -> None:
-    """A core for each of the threads in which XLA runs these devices. Left to the system they change places, and find their caches cold."""
-    cores = usable_cores()
-    with contextlib.suppress(OSError):  # no /proc
-        threads = sorted(int(task.name) for task in Path("/proc/self/task").iterdir() if (task / "comm").read_text().strip() == XLA_THREAD)
-        if devices == len(cores) == len(threads):
-            for thread, core in zip(threads, cores, strict=True):
-                os.sched_setaffinity(thread, {core})
+def own_cores() -> list[int]:
+    """All that a pinned process has."""
+    return sorted({*usable_cores(), *_helping})
+
+
+def helping_cores() -> list[int]:
+    """Of a pinned process's own cores those that XLA does not see: its learner's helpers sit there."""
+    return list(_helping)
 
 
 @contextlib.contextmanager
@@ -101,14 +97,6 @@ def accelerator_installed() -> bool:
     return any(name.startswith("jax-cuda") or name in ("libtpu", "jax-rocm-plugin") for name in names)
 
 
-def cpu_model() -> str:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
-
-
 def available_memory() -> int:
     """What this process may still take: of the machine, of its container, of its own limit."""
     return min(_free_on_the_machine(), _free_in_the_container(), _free_within_the_limit())
@@ -143,23 +131,6 @@ def require_memory(needed: int, what: str, instead: str = "lower --capacity or t
         raise UsageError(f"{what} needs {needed / 1e9:.2f} GB and {free / 1e9:.2f} GB are free; {instead}")
 
 
-def compilation_cache() -> Path:
-    """Where compiled programs are kept: the user's own directory, for one jaxlib and one kind of CPU, since they are native code."""
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    kind = hashlib.sha256(cpu_model().encode()).hexdigest()[:8]
-    return root / "dualac" / f"jaxlib-{importlib.metadata.version('jaxlib')}-{kind}"
-
-
-def writable_cache() -> Path | None:
-    """That, or what JAX_COMPILATION_CACHE_DIR names; None where that is empty, or nothing can be written there."""
-    place = os.environ.get("JAX_COMPILATION_CACHE_DIR", str(compilation_cache()))
-    with contextlib.suppress(OSError):  # no home, a read-only one: compile each time
-        if place:
-            Path(place).mkdir(mode=0o700, parents=True, exist_ok=True)
-            return Path(place)
-    return None
-
-
 def use_compilation_cache() -> None:
     import jax
 
@@ -182,9 +153,8 @@ def fingerprint() -> dict[str, Any]:
     """What decides a run's bits beside its spec. A run resumed under another fingerprint is no longer exact, and says so."""
     import jax
 
-    from dualac.training.exchange import native
+    from dualac.kernels import native
 
-    split = jax.default_backend() == "cpu" and jax.local_device_count() > 1
     numeric = ("jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "dm_control", "metaworld", "myosuite")
     return {
         "versions": {name: version for name, version in versions().items() if name in numeric},
@@ -193,13 +163,8 @@ def fingerprint() -> dict[str, Any]:
         "cores": len(usable_cores()),
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
         "matmul_precision": str(jax.config.jax_default_matmul_precision),  # pyright: ignore[reportAttributeAccessIssue]
-        **({"exchange": "own" if native() else "xla"} if split else {}),  # not by its means, but by what XLA merges into what leads to them
+        "kernels": "native" if native() else "xla",
     }
-
-
-def was_split(fingerprint: dict[str, Any]) -> bool:
-    """Whether its cores were devices; those of a run that began in a user's own Python are none."""
-    return DEVICES in fingerprint["xla_flags"]
 
 
 def describe() -> dict[str, Any]:

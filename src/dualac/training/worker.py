@@ -28,7 +28,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("paths", nargs="*", type=Path)
     parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--whole", action="store_true", help="minibatches are not split over the cores")
+    parser.add_argument("--seen", type=int, default=1, help="how many of them XLA sees")
     parser.add_argument("--entry", default=TRAIN, help="what is done with the directories")
     parser.add_argument("--flags", type=json.loads, default={}, metavar="JSON", help="how: fields of Flags")
     words = parser.parse_args()
@@ -43,7 +43,7 @@ def main() -> int:
     sys.path.insert(0, os.getcwd())  # a user's own `module:Id` stands in the directory the command was typed in
     paths: list[Path] = words.paths
     try:
-        machine.pin(words.threads, split=not words.whole)
+        machine.pin(words.threads, words.seen)
         module, _, name = words.entry.partition(":")
         entry = getattr(importlib.import_module(module), name)  # JAX counts its cores when it is imported: after pinning
         for paths in [words.paths] if words.paths else told():

@@ -1,0 +1,129 @@
+"""What an update spends its time on: layers of networks, and the steps of their optimisers.
+
+Each is written twice: as XLA has it, for every device, and as a pass of `kernels.c`, for the CPU, where it takes less time and all cores of a run. Both
+compute the same, to rounding. A pass gives the same bits however many cores share it.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from dualac.kernels.native import BACKWARD, CHOICE, DESCEND, FOLLOW, FORWARD, WEIGH, by_xla, gather, native, trouble
+
+__all__ = ["CHOICE", "Layer", "adam", "by_xla", "gather", "layers", "native", "polyak", "trouble"]
+
+Layer = tuple[Float[Array, "n m"], Float[Array, "m"]]  # kernel and bias
+
+FEW = 8  # rows below which XLA is as fast: what acts has one
+SMALL = 4096  # parameters up to which a pass would cost more than it saves
+NARROW = 64  # outputs up to which XLA's weight gradient is cheaper by the other side
+
+
+def layers(x: Float[Array, "*batch n"], stack: Sequence[Layer]) -> Float[Array, "*batch m"]:
+    """x through these layers, a ReLU between every two."""
+    rows = math.prod(x.shape[:-1])
+    if rows >= FEW and _fits(x, stack):
+        return _passed(x.reshape(rows, x.shape[-1]), tuple(stack)).reshape(*x.shape[:-1], -1)
+    for number, (kernel, bias) in enumerate(stack):
+        y = _product(x if number == 0 else jax.nn.relu(x), kernel)
+        x = y + jnp.broadcast_to(bias, y.shape)
+    return x
+
+
+def adam(learned: tuple[Any, Any, Any], grads: Any, step: Array, least: Array, b1: float, b2: float) -> tuple[Any, Any, Any]:
+    """Parameters, means of their gradients and of these's squares, after p - step m / (sqrt(v) + least)."""
+    trees = [jax.tree.flatten(tree) for tree in (*learned, grads)]
+    (leaves, tree), *_ = trees
+    if _large(leaves):
+        given = [leaf for leaves, _ in trees for leaf in leaves]
+        count = len(leaves)
+        call = _call(DESCEND, _alike(given[: 3 * count]), {2 + place: place for place in range(3 * count)})
+        moved = call(step, least, *given, b1=np.float32(b1), b2=np.float32(b2))
+        return tuple(jax.tree.unflatten(tree, moved[kind * count : (kind + 1) * count]) for kind in range(3))  # pyright: ignore[reportReturnType]
+    params, mean, square = learned
+    mean = jax.tree.map(lambda m, g: b1 * m + (1.0 - b1) * g, mean, grads)
+    square = jax.tree.map(lambda v, g: b2 * v + (1.0 - b2) * g**2, square, grads)
+    return jax.tree.map(lambda p, m, v: p - step * m / (jnp.sqrt(v) + least), params, mean, square), mean, square
+
+
+def polyak(slow: Any, fast: Any, weight: float) -> Any:
+    """(1 - weight) slow + weight fast."""
+    leaves, tree = jax.tree.flatten(slow)
+    if _large(leaves):
+        call = _call(FOLLOW, _alike(leaves), {place: place for place in range(len(leaves))})
+        return jax.tree.unflatten(tree, call(*leaves, *jax.tree.leaves(fast), weight=np.float32(weight)))
+    return jax.tree.map(lambda slow, fast: (1.0 - weight) * slow + weight * fast, slow, fast)
+
+
+def _fits(*trees: Any) -> bool:
+    return native() and all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(trees))
+
+
+def _large(leaves: list[Array]) -> bool:
+    return sum(leaf.size for leaf in leaves) > SMALL and _fits(leaves)
+
+
+def _alike(leaves: Sequence[Array]) -> list[jax.ShapeDtypeStruct]:
+    return [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
+
+
+def _float32(*shape: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, jnp.float32)
+
+
+@jax.custom_vjp
+def _passed(x: Float[Array, "rows n"], stack: tuple[Layer, ...]) -> Float[Array, "rows m"]:
+    return _passed_and_seen(x, stack)[0]
+
+
+def _passed_and_seen(x: Array, stack: tuple[Layer, ...]) -> tuple[Array, tuple[list[Array], list[Array]]]:
+    """And what each layer saw."""
+    made = [_float32(x.shape[0], kernel.shape[1]) for kernel, _ in stack]
+    *seen, y = _call(FORWARD, made)(x, *(array for layer in stack for array in layer))
+    return y, ([x, *seen], [kernel for kernel, _ in stack])
+
+
+def _slopes(told: tuple[list[Array], list[Array]], slope: Array) -> tuple[Array, tuple[Layer, ...]]:
+    """By three calls, so that XLA leaves out what nobody asks for: of the inputs' slope and the layers' there is often one that nobody does."""
+    seen, kernels = told
+    hidden = [(kernel, x) for kernel, x in zip(kernels, seen, strict=True)][:0:-1]  # a ReLU made each x but the first
+    slopes = [slope]
+    if hidden:
+        slopes += _call(BACKWARD, _alike([x for _, x in hidden]))(slope, *(array for pair in hidden for array in pair))
+    of_kernels_and_biases = _call(WEIGH, [*_alike(kernels), *(_float32(kernel.shape[1]) for kernel in kernels)])(*seen, *slopes[::-1])
+    (of_inputs,) = _call(BACKWARD, _alike(seen[:1]))(slopes[-1], kernels[0])
+    return of_inputs, tuple(zip(of_kernels_and_biases[: len(kernels)], of_kernels_and_biases[len(kernels) :], strict=True))
+
+
+def _call(name: str, results: list[jax.ShapeDtypeStruct], aliases: dict[int, int] | None = None) -> Any:
+    """Of several seeds one after the other: each as it is alone, to the bit."""
+    return jax.ffi.ffi_call(name, results, vmap_method="sequential", input_output_aliases=aliases)
+
+
+_passed.defvjp(_passed_and_seen, _slopes)
+
+
+@jax.custom_vjp
+def _product(x: Float[Array, "*batch n"], kernel: Float[Array, "n m"]) -> Float[Array, "*batch m"]:
+    """x W. Where W has few columns its gradient x'y is made as (y'x)': XLA's CPU product that reads x across takes six times as long."""
+    return x @ kernel
+
+
+def _product_and_seen(x: Array, kernel: Array) -> tuple[Array, tuple[Array, Array]]:
+    return x @ kernel, (x, kernel)
+
+
+def _gradients(seen: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
+    x, kernel = seen
+    rows, slopes = x.reshape(-1, x.shape[-1]), slope.reshape(-1, slope.shape[-1])
+    # The barrier keeps XLA from turning the one product into the other.
+    of_kernel = jax.lax.optimization_barrier(slopes.T @ rows).T if slopes.shape[-1] <= NARROW else rows.T @ slopes
+    return slope @ kernel.T, of_kernel
+
+
+_product.defvjp(_product_and_seen, _gradients)

@@ -1,0 +1,33 @@
+"""Where compiled programs are kept, and for which machine they were compiled."""
+
+import contextlib
+import hashlib
+import importlib.metadata
+import os
+import platform
+from pathlib import Path
+
+
+def cpu_model() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def compilation_cache() -> Path:
+    """Where compiled programs are kept: the user's own directory, for one jaxlib and one kind of CPU, since they are native code."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    kind = hashlib.sha256(cpu_model().encode()).hexdigest()[:8]
+    return root / "dualac" / f"jaxlib-{importlib.metadata.version('jaxlib')}-{kind}"
+
+
+def writable_cache() -> Path | None:
+    """That, or what JAX_COMPILATION_CACHE_DIR names; None where that is empty, or nothing can be written there."""
+    place = os.environ.get("JAX_COMPILATION_CACHE_DIR", str(compilation_cache()))
+    with contextlib.suppress(OSError):  # no home, a read-only one: compile each time
+        if place:
+            Path(place).mkdir(mode=0o700, parents=True, exist_ok=True)
+            return Path(place)
+    return None
