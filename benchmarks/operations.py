@@ -44,9 +44,10 @@ def main() -> None:
     parser.add_argument("algorithm", nargs="?", default="dac")
     parser.add_argument("--each", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--replay-ratio", type=int, default=16)
     asked = parser.parse_args()
     machine.pin(asked.threads)
-    timed = Timed(asked.algorithm, find_algorithm(asked.algorithm), Load())
+    timed = Timed(asked.algorithm, find_algorithm(asked.algorithm), Load(replay_ratio=asked.replay_ratio))
     for _ in range(CALLS):
         timed.run()
     updates = CALLS * timed.load.replay_ratio

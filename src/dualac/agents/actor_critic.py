@@ -131,7 +131,8 @@ def draw(key: Key, size: int) -> Chance:
     """For a batch whose actions are so many numbers. The normals are flat: drawn in the shape of actions they would take three times as long."""
     k_critic, *k_actors = jax.random.split(key, 3)
     k_successor, k_backup = jax.random.split(k_critic)
-    return Chance(*(jax.random.normal(one, (size,)) for one in (k_successor, *k_actors)), k_backup)
+    successor, policy, explorer = jax.vmap(lambda one: jax.random.normal(one, (size,)))(jnp.stack([k_successor, *k_actors]))  # by one program
+    return Chance(successor, policy, explorer, k_backup)
 
 
 def successor(row: Algorithm, state: State, next_obs: Array, noise: Normals) -> tuple[Array, Array]:

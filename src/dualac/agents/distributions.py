@@ -12,6 +12,15 @@ from dualac.types import Key
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
+@jax.custom_jvp
+def log_slope(x: Array) -> Array:
+    """log(1 - tanh(x)^2), stable for large |x|. Its own slope is -2 tanh(x), which is there already."""
+    return 2.0 * (math.log(2.0) - x - jax.nn.softplus(-2.0 * x))
+
+
+log_slope.defjvps(lambda dx, _, x: -2.0 * jnp.tanh(x) * dx)
+
+
 class TanhNormal(NamedTuple):
     """a = tanh(x), x ~ N(mean, diag(exp(log_std))^2)."""
 
@@ -34,8 +43,7 @@ class TanhNormal(NamedTuple):
     def _log_prob(self, x: Array, z: Array) -> Float[Array, "*batch"]:
         """`z` is x in standard deviations from the mean."""
         gaussian = -0.5 * z**2 - self.log_std - HALF_LOG_2PI
-        log_slope = 2.0 * (math.log(2.0) - x - jax.nn.softplus(-2.0 * x))  # log(1 - tanh(x)^2), stable for large |x|
-        return (gaussian - log_slope).sum(axis=-1)
+        return (gaussian - log_slope(x)).sum(axis=-1)
 
     def mode(self) -> Float[Array, "*batch action"]:
         return jnp.tanh(self.mean)

@@ -3,6 +3,7 @@
 Kernels are orthogonal with gain sqrt(2), the critic's output included; biases start at zero: SR-SAC's choice, which the paper's code inherits.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -39,10 +40,10 @@ class Linear(nn.Module):
         return kernel, self.param("bias", nn.initializers.zeros, (self.width,)) if self.bias else jnp.zeros(self.width)
 
 
-def heads(x: Array, trunk: "Trunk", *outputs: Linear) -> list[Array]:
+def heads(inputs: Sequence[Array], trunk: "Trunk", *outputs: Linear) -> list[Array]:
     """What several layers make of the same trunk, by one product."""
     kernels, biases = zip(*(layer(trunk.hidden[-1]) for layer in outputs), strict=True)
-    return jnp.split(trunk(x, (jnp.concatenate(kernels, axis=-1), jnp.concatenate(biases))), len(outputs), axis=-1)
+    return jnp.split(trunk(inputs, (jnp.concatenate(kernels, axis=-1), jnp.concatenate(biases))), len(outputs), axis=-1)
 
 
 class Trunk(nn.Module):
@@ -52,17 +53,18 @@ class Trunk(nn.Module):
     layer_norm: bool = False
 
     @nn.compact
-    def __call__(self, x: Array, last: Layer) -> Array:
-        inputs = (x.shape[-1], *self.hidden)
-        stack = [Linear(width, name=f"Dense_{number}")(inputs[number]) for number, width in enumerate(self.hidden)]
+    def __call__(self, inputs: Sequence[Array], last: Layer) -> Array:
+        sizes = (sum(x.shape[-1] for x in inputs), *self.hidden)
+        stack = [Linear(width, name=f"Dense_{number}")(size) for number, (size, width) in enumerate(itertools.pairwise(sizes))]
         watched = self.is_mutable_collection("intermediates") and not self.is_initializing()  # by `dormant`
         if not self.layer_norm and not watched:
-            return layers(x, [*stack, last])
+            return layers(inputs, [*stack, last])
         for number, layer in enumerate(stack):
-            x = layers(x, [layer])
+            x = layers(inputs, [layer])
             x = nn.relu(nn.LayerNorm(name=f"LayerNorm_{number}")(x) if self.layer_norm else x)
             self.sow("intermediates", "hidden", x)
-        return layers(x, [last])
+            inputs = [x]
+        return layers(inputs, [last])
 
 
 class DeterministicActor(nn.Module):
@@ -73,7 +75,7 @@ class DeterministicActor(nn.Module):
 
     @nn.compact
     def __call__(self, obs: Array) -> Array:
-        return heads(obs, Trunk(self.hidden), Linear(self.action_dim, name="mean"))[0]
+        return heads([obs], Trunk(self.hidden), Linear(self.action_dim, name="mean"))[0]
 
 
 class GaussianActor(nn.Module):
@@ -84,7 +86,7 @@ class GaussianActor(nn.Module):
 
     @nn.compact
     def __call__(self, obs: Array) -> tuple[Array, Array]:
-        mean, raw = heads(obs, Trunk(self.hidden), Linear(self.action_dim, name="mean"), Linear(self.action_dim, gain=1.0, name="log_std"))
+        mean, raw = heads([obs], Trunk(self.hidden), Linear(self.action_dim, name="mean"), Linear(self.action_dim, gain=1.0, name="log_std"))
         return mean, bounded_log_std(raw)
 
 
@@ -98,9 +100,8 @@ class Perturbation(nn.Module):
 
     @nn.compact
     def __call__(self, obs: Array, mean: Array) -> tuple[Array, Array]:
-        x = jnp.concatenate([obs, mean], axis=-1)
         names = ("shift", "log_multiplier") if self.widens else ("shift",)
-        shift, *multiplier = heads(x, Trunk(self.hidden), *(Linear(self.action_dim, self.head_gain, bias=False, name=name) for name in names))
+        shift, *multiplier = heads([obs, mean], Trunk(self.hidden), *(Linear(self.action_dim, self.head_gain, bias=False, name=name) for name in names))
         return shift, jnp.tanh(multiplier[0]) if multiplier else jnp.zeros_like(shift)
 
 
@@ -117,9 +118,8 @@ class Critics(nn.Module):
 
     @nn.compact
     def __call__(self, obs: Array, action: Array) -> Float[Array, "critics *batch atoms"]:
-        x = jnp.concatenate([obs, action], axis=-1)
         trunks = [Trunk(self.hidden, self.layer_norm, name=f"critic_{i}") for i in range(self.k)]
-        return jnp.stack([heads(x, trunk, Linear(self.atoms, name=f"value_{i}"))[0] for i, trunk in enumerate(trunks)])
+        return jnp.stack([heads([obs, action], trunk, Linear(self.atoms, name=f"value_{i}"))[0] for i, trunk in enumerate(trunks)])
 
 
 def bounded_log_std(raw: Array) -> Array:

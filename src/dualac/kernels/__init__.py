@@ -4,6 +4,7 @@ Each is written twice: as XLA has it, for every device, and as a pass of `kernel
 compute the same, to rounding. A pass gives the same bits however many cores share it.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -24,15 +25,20 @@ SMALL = 4096  # parameters up to which a pass would cost more than it saves
 NARROW = 64  # outputs up to which XLA's weight gradient is cheaper by the other side
 
 
-def layers(x: Float[Array, "*batch n"], stack: Sequence[Layer]) -> Float[Array, "*batch m"]:
-    """x through these layers, a ReLU between every two."""
-    rows = math.prod(x.shape[:-1])
-    if rows >= FEW and _fits(x, stack):
-        return _passed(x.reshape(rows, x.shape[-1]), tuple(stack)).reshape(*x.shape[:-1], -1)
-    for number, (kernel, bias) in enumerate(stack):
-        y = _product(x if number == 0 else jax.nn.relu(x), kernel)
-        x = y + jnp.broadcast_to(bias, y.shape)
-    return x
+def layers(inputs: Sequence[Float[Array, "*batch _"]], stack: Sequence[Layer]) -> Float[Array, "*batch m"]:
+    """What these layers, a ReLU between every two, make of these inputs side by side. They are told apart since rarely all of their slopes are asked for."""
+    batch = inputs[0].shape[:-1]
+    rows = math.prod(batch)
+    if rows >= FEW and _fits(inputs, stack):
+        return _passed(tuple(x.reshape(rows, x.shape[-1]) for x in inputs), tuple(stack)).reshape(*batch, -1)
+    *hidden, (kernel, bias) = stack
+    for layer in hidden:
+        inputs = [jax.nn.relu(_plus(_product(tuple(inputs), layer[0]), layer[1]))]
+    return _plus(_product(tuple(inputs), kernel), bias)
+
+
+def _plus(x: Array, bias: Array) -> Array:
+    return x + jnp.broadcast_to(bias, x.shape)
 
 
 def adam(learned: tuple[Any, Any, Any], grads: Any, step: Array, least: Array, b1: float, b2: float) -> tuple[Any, Any, Any]:
@@ -76,28 +82,37 @@ def _float32(*shape: int) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, jnp.float32)
 
 
+Inputs = tuple[Array, ...]  # (rows, some columns) each
+
+
 @jax.custom_vjp
-def _passed(x: Float[Array, "rows n"], stack: tuple[Layer, ...]) -> Float[Array, "rows m"]:
-    return _passed_and_seen(x, stack)[0]
+def _passed(inputs: Inputs, stack: tuple[Layer, ...]) -> Float[Array, "rows m"]:
+    return _passed_and_seen(inputs, stack)[0]
 
 
-def _passed_and_seen(x: Array, stack: tuple[Layer, ...]) -> tuple[Array, tuple[list[Array], list[Array]]]:
+def _passed_and_seen(inputs: Inputs, stack: tuple[Layer, ...]) -> tuple[Array, tuple[Inputs, list[Array], list[Array]]]:
     """And what each layer saw."""
+    x = jnp.concatenate(inputs, axis=-1)
     made = [_float32(x.shape[0], kernel.shape[1]) for kernel, _ in stack]
     *seen, y = _call(FORWARD, made)(x, *(array for layer in stack for array in layer))
-    return y, ([x, *seen], [kernel for kernel, _ in stack])
+    return y, (inputs, [x, *seen], [kernel for kernel, _ in stack])
 
 
-def _slopes(told: tuple[list[Array], list[Array]], slope: Array) -> tuple[Array, tuple[Layer, ...]]:
-    """By three calls, so that XLA leaves out what nobody asks for: of the inputs' slope and the layers' there is often one that nobody does."""
-    seen, kernels = told
-    hidden = [(kernel, x) for kernel, x in zip(kernels, seen, strict=True)][:0:-1]  # a ReLU made each x but the first
+def _slopes(told: tuple[Inputs, list[Array], list[Array]], slope: Array) -> tuple[Inputs, tuple[Layer, ...]]:
+    """Each by a call of its own that XLA leaves out where nobody asks for it: hidden layers', kernels' and biases', every input's."""
+    inputs, seen, kernels = told
+    hidden = list(zip(kernels, seen, strict=True))[:0:-1]  # a ReLU made each of these that were seen
     slopes = [slope]
     if hidden:
         slopes += _call(BACKWARD, _alike([x for _, x in hidden]))(slope, *(array for pair in hidden for array in pair))
-    of_kernels_and_biases = _call(WEIGH, [*_alike(kernels), *(_float32(kernel.shape[1]) for kernel in kernels)])(*seen, *slopes[::-1])
-    (of_inputs,) = _call(BACKWARD, _alike(seen[:1]))(slopes[-1], kernels[0])
-    return of_inputs, tuple(zip(of_kernels_and_biases[: len(kernels)], of_kernels_and_biases[len(kernels) :], strict=True))
+    of_layers = _call(WEIGH, [*_alike(kernels), *(_float32(kernel.shape[1]) for kernel in kernels)])(*seen, *slopes[::-1])
+    of_inputs = tuple(_call(BACKWARD, _alike([x]))(slopes[-1], part)[0] for x, part in zip(inputs, _parts(kernels[0], inputs), strict=True))
+    return of_inputs, tuple(zip(of_layers[: len(kernels)], of_layers[len(kernels) :], strict=True))
+
+
+def _parts(kernel: Array, inputs: Inputs) -> list[Array]:
+    """The rows of a kernel that each input is multiplied with."""
+    return jnp.split(kernel, list(itertools.accumulate(x.shape[-1] for x in inputs))[:-1])
 
 
 def _call(name: str, results: list[jax.ShapeDtypeStruct], aliases: dict[int, int] | None = None) -> Any:
@@ -109,21 +124,21 @@ _passed.defvjp(_passed_and_seen, _slopes)
 
 
 @jax.custom_vjp
-def _product(x: Float[Array, "*batch n"], kernel: Float[Array, "n m"]) -> Float[Array, "*batch m"]:
+def _product(inputs: Inputs, kernel: Float[Array, "n m"]) -> Float[Array, "*batch m"]:
     """x W. Where W has few columns its gradient x'y is made as (y'x)': XLA's CPU product that reads x across takes six times as long."""
-    return x @ kernel
+    return _product_and_seen(inputs, kernel)[0]
 
 
-def _product_and_seen(x: Array, kernel: Array) -> tuple[Array, tuple[Array, Array]]:
-    return x @ kernel, (x, kernel)
+def _product_and_seen(inputs: Inputs, kernel: Array) -> tuple[Array, tuple[Inputs, Array]]:
+    return jnp.concatenate(inputs, axis=-1) @ kernel, (inputs, kernel)
 
 
-def _gradients(seen: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
-    x, kernel = seen
-    rows, slopes = x.reshape(-1, x.shape[-1]), slope.reshape(-1, slope.shape[-1])
+def _gradients(seen: tuple[Inputs, Array], slope: Array) -> tuple[Inputs, Array]:
+    inputs, kernel = seen
+    x, slopes = jnp.concatenate(inputs, axis=-1).reshape(-1, kernel.shape[0]), slope.reshape(-1, slope.shape[-1])
     # The barrier keeps XLA from turning the one product into the other.
-    of_kernel = jax.lax.optimization_barrier(slopes.T @ rows).T if slopes.shape[-1] <= NARROW else rows.T @ slopes
-    return slope @ kernel.T, of_kernel
+    of_kernel = jax.lax.optimization_barrier(slopes.T @ x).T if slopes.shape[-1] <= NARROW else x.T @ slopes
+    return tuple(slope @ part.T for part in _parts(kernel, inputs)), of_kernel
 
 
 _product.defvjp(_product_and_seen, _gradients)

@@ -31,9 +31,11 @@
 #define BLOCK 6
 #endif
 #define PANEL (2 * LANES)
+#define NEAR 512          /* numbers that rows may be apart to be read where they are */
+#define PIECE 128         /* rows of a panel that are worth laying it out for */
 #define ALONE 200000      /* operations that are sooner done than shared */
 #define CHUNK 8192        /* parameters that an optimiser moves at a time */
-#define AWAKE_NS 300000   /* how long a helper without work stays awake: longer than what XLA does between two passes */
+#define AWAKE_NS 2000000  /* how long a helper without work stays awake: longer than what is between two passes, or between two calls of a learner */
 
 typedef float Vector __attribute__((vector_size(4 * LANES)));
 typedef int Lanes __attribute__((vector_size(4 * LANES)));
@@ -155,7 +157,7 @@ typedef struct {
   float* sums;        /* of the columns of b; or NULL */
 } Product;
 
-/* The panel of b that a tile multiplies with, one row of it behind the other. */
+/* A thread's own place for a panel of b, one row of it behind the other. */
 static float* desk(int64_t numbers) {
   static _Thread_local float* place;
   static _Thread_local int64_t size;
@@ -220,7 +222,7 @@ static void lay_out(Matrix b, int64_t depth, int64_t width, int64_t wide, float*
 typedef struct {
   Matrix a;
   const float* panel;
-  int64_t depth;
+  int64_t panel_row, depth;
   float* c;
   int64_t c_row;
   const float* with; /* the biases, or what must be above zero */
@@ -233,9 +235,10 @@ static inline __attribute__((always_inline)) void multiply(int rows, int vectors
   Vector sum[BLOCK][2] = {0};
   const float *a = block->a.of, *panel = block->panel;
   const int64_t a_row = block->a.row, a_column = block->a.column, depth = block->depth;
+  const int64_t panel_row = block->panel_row;
   for (int64_t k = 0; k < depth; k++) {
-    const float* b = panel + k * vectors * LANES;
-    Vector first = *(const Vector*)b, second = vectors == 2 ? *(const Vector*)(b + LANES) : first;
+    const float* b = panel + k * panel_row;
+    Vector first = *(const Loose*)b, second = vectors == 2 ? *(const Loose*)(b + LANES) : first;
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++) {
       float number = across ? a[k * a_column + i] : a[i * a_row + k];
@@ -288,39 +291,62 @@ static void put_down(const Product* p, int64_t row, int rows, int64_t column, in
     }
 }
 
-/* The rows from `first` to before `last` of this panel's columns. */
-static void multiply_panel(const Product* p, int64_t number, int64_t first, int64_t last) {
-  int64_t column = number * PANEL, width = p->columns - column < PANEL ? p->columns - column : PANEL;
-  int vectors = width > LANES ? 2 : 1, across = p->a.row == 1, whole = width == PANEL && p->c_column == 1 && !p->bias == !p->relu;
-  float* panel = desk(p->depth * PANEL);
-  lay_out((Matrix){p->b.of + column * p->b.column, p->b.row, p->b.column}, p->depth, width, vectors * LANES, panel);
-  if (p->sums) {
-    Loose sums[2] = {{0}, {0}};
-    for (int64_t k = 0; k < p->depth; k++)
-      for (int half = 0; half < vectors; half++) sums[half] += *(const Vector*)(panel + (k * vectors + half) * LANES);
-    memcpy(p->sums + column, sums, width * sizeof(float));
+static int64_t panels(const Product* p) { return (p->columns + PANEL - 1) / PANEL; }
+static int64_t width(const Product* p, int64_t number) { return p->columns - number * PANEL < PANEL ? p->columns - number * PANEL : PANEL; }
+
+static void add_up(const float* panel, int64_t panel_row, int64_t depth, int64_t columns, float* sums) {
+  Vector total[2] = {0};
+  for (int64_t k = 0; k < depth; k++)
+    for (int half = 0; half * LANES < columns; half++) total[half] += *(const Loose*)(panel + k * panel_row + half * LANES);
+  memcpy(sums, total, columns * sizeof(float));
+}
+
+/* A share of a panel's numbers, called into the cache. */
+static void call_for(const Product* p, int64_t number, int64_t share, int64_t shares) {
+  if (number >= panels(p)) return;
+  int64_t column = number * PANEL, columns = width(p, number);
+  if (p->b.column == 1) {
+    for (int64_t k = share * p->depth / shares; k < (share + 1) * p->depth / shares; k++)
+      for (int64_t j = 0; j < columns; j += 16) __builtin_prefetch(p->b.of + k * p->b.row + column + j);
+  } else {
+    for (int64_t j = share * columns / shares; j < (share + 1) * columns / shares; j++)
+      for (int64_t k = 0; k < p->depth; k += 16) __builtin_prefetch(p->b.of + (column + j) * p->b.column + k);
   }
+}
+
+/* The rows from `first` to before `last` of this panel's columns. */
+static void multiply_panel(const Product* p, int64_t number, int64_t first, int64_t last, const Product* next) {
+  int64_t column = number * PANEL, columns = width(p, number);
+  int across = p->a.row == 1, full = columns == PANEL, whole = full && p->c_column == 1 && !p->bias == !p->relu;
+  const float* panel = p->b.of + column;
+  int64_t panel_row = p->b.row;
+  if (!full || p->b.column != 1 || p->b.row > NEAR) {
+    panel_row = columns > LANES ? PANEL : LANES;
+    float* laid_out = desk(p->depth * PANEL);
+    lay_out((Matrix){p->b.of + column * p->b.column, p->b.row, p->b.column}, p->depth, columns, panel_row, laid_out);
+    panel = laid_out;
+  }
+  if (p->sums && !first) add_up(panel, panel_row, p->depth, columns, p->sums + column);
   int64_t blocks = (last - first + BLOCK - 1) / BLOCK; /* as equal as can be */
   for (int64_t i = 0; i < blocks; i++) {
     int64_t row = first + i * (last - first) / blocks;
     int rows = (int)(first + (i + 1) * (last - first) / blocks - row);
+    if (!across) number + 1 < panels(p) ? call_for(p, number + 1, i, blocks) : next ? call_for(next, 0, i, blocks) : (void)0;
     _Alignas(64) float sums[BLOCK * PANEL];
-    Block block = {{p->a.of + row * p->a.row, p->a.row, p->a.column}, panel, p->depth, sums, PANEL, NULL};
+    Block block = {{p->a.of + row * p->a.row, p->a.row, p->a.column}, panel, panel_row, p->depth, sums, PANEL, NULL};
     if (whole) {
       block.c = p->c + row * p->c_row + column;
       block.c_row = p->c_row;
       block.with = p->relu ? p->bias + column : p->above ? p->above + row * p->columns + column : NULL;
     }
-    if (vectors == 1) (across ? narrow_across : narrow)(rows, &block);
+    if (panel_row == LANES) (across ? narrow_across : narrow)(rows, &block);
     else if (across) plain_across(rows, &block);
     else if (whole && p->relu) through_relu(rows, &block);
     else if (whole && p->above) where_above(rows, &block);
     else plain(rows, &block);
-    if (!whole) put_down(p, row, rows, column, width, sums);
+    if (!whole) put_down(p, row, rows, column, columns, sums);
   }
 }
-
-static int64_t panels(const Product* p) { return (p->columns + PANEL - 1) / PANEL; }
 
 /* One output for each row: no panel to multiply with. */
 static void multiply_by_one_column(const Product* p, int64_t first, int64_t last) {
@@ -338,50 +364,70 @@ static void multiply_by_one_column(const Product* p, int64_t first, int64_t last
   }
 }
 
-static void multiply_rows(const Product* p, int64_t first, int64_t last) {
-  if (p->columns == 1 && p->a.column == 1)
-    multiply_by_one_column(p, first, last);
-  else
-    for (int64_t number = 0; number < panels(p); number++) multiply_panel(p, number, first, last);
-}
-
 /* ---- passes through a network: one product after the other, of which each needs of the one before only its own rows; or all products at once ---- */
 
 #define MOST 64 /* layers */
 
 typedef struct {
   int64_t count, parts;
+  double first;             /* share of the rows that the first of two parts has */
+  int64_t took[2];          /* nanoseconds of each of two */
+  const void* by[2];        /* and whose they were */
   Product of[MOST];
 } Chain;
 
+/* Two cores are rarely as fast as one another for long, where others have their share of them. The rows are divided as both were lately. */
+static _Atomic double first_share = 0.5;
+#define SLOWLY 0.1 /* of the way at a time */
+
+static int64_t end_of_part(const Chain* chain, int64_t part, int64_t rows) {
+  return chain->parts == 2 && part == 1 ? (int64_t)(chain->first * rows + 0.5) : part * rows / chain->parts;
+}
+
 static void multiply_part(const void* pass, int64_t part) {
-  const Chain* chain = pass;
-  for (int64_t i = 0; i < chain->count; i++) {
-    const Product* p = chain->of + i;
-    multiply_rows(p, part * p->rows / chain->parts, (part + 1) * p->rows / chain->parts);
+  Chain* chain = (Chain*)pass;
+  int64_t began = nanoseconds();
+  for (const Product* p = chain->of; p < chain->of + chain->count; p++) {
+    int64_t first = end_of_part(chain, part, p->rows), last = end_of_part(chain, part + 1, p->rows);
+    if (p->columns == 1 && p->a.column == 1) multiply_by_one_column(p, first, last);
+    else for (int64_t number = 0; number < panels(p); number++) multiply_panel(p, number, first, last, p + 1 < chain->of + chain->count ? p + 1 : NULL);
+  }
+  static _Thread_local char me;
+  if (part < 2) {
+    chain->took[part] = nanoseconds() - began;
+    chain->by[part] = &me;
   }
 }
 
 static void one_after_the_other(Chain* chain) {
   double operations = 0;
-  for (int64_t i = 0; i < chain->count; i++) operations += 2.0 * chain->of[i].rows * chain->of[i].columns * chain->of[i].depth;
-  int64_t rows = chain->of[0].rows;
+  for (const Product* p = chain->of; p < chain->of + chain->count; p++) operations += 2.0 * p->rows * p->columns * p->depth;
+  int64_t rows = chain->of->rows;
   chain->parts = operations < ALONE ? 1 : team.helpers + 1;
   if (chain->parts > rows) chain->parts = rows;
+  chain->first = first_share;
   share(multiply_part, chain, chain->parts);
+  if (chain->parts != 2 || chain->by[0] == chain->by[1] || !chain->took[0] || !chain->took[1]) return;
+  double mine = chain->first / chain->took[0], theirs = (1.0 - chain->first) / chain->took[1], wanted = mine / (mine + theirs);
+  wanted = wanted < 0.2 ? 0.2 : wanted > 0.8 ? 0.8 : wanted;
+  first_share = chain->first + SLOWLY * (wanted - chain->first);
 }
 
-static void multiply_numbered(const void* pass, int64_t tile) {
+/* Of each panel, where there are helpers: so many that nobody waits long for whoever is last. */
+static int64_t pieces(const Product* p) { return team.helpers && p->rows >= 2 * PIECE ? p->rows / PIECE : 1; }
+
+static void multiply_piece(const void* pass, int64_t tile) {
   const Chain* chain = pass;
   const Product* p = chain->of;
-  for (; tile >= panels(p); p++) tile -= panels(p);
-  multiply_panel(p, tile, 0, p->rows);
+  for (; tile >= panels(p) * pieces(p); p++) tile -= panels(p) * pieces(p);
+  int64_t piece = tile / panels(p);
+  multiply_panel(p, tile % panels(p), piece * p->rows / pieces(p), (piece + 1) * p->rows / pieces(p), NULL);
 }
 
 static void all_at_once(const Chain* chain) {
   int64_t tiles = 0;
-  for (int64_t i = 0; i < chain->count; i++) tiles += panels(chain->of + i);
-  share(multiply_numbered, chain, tiles);
+  for (int64_t i = 0; i < chain->count; i++) tiles += panels(chain->of + i) * pieces(chain->of + i);
+  share(multiply_piece, chain, tiles);
 }
 
 /* ---- what XLA calls ---- */

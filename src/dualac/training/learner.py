@@ -60,6 +60,7 @@ class Learner:
         keys = [jax.random.split(jax.random.key(run.seed), 4) for run in runs]
         self._init_keys = [key[INIT] for key in keys]
         self._keys = {purpose: self._stack([key[purpose] for key in keys]) for purpose in (EXPLORE, UPDATE, HEAR)}
+        self._learning_keys = self._keys[UPDATE], self._keys[EXPLORE]
         self._first_learning = max(run.warmup, 1)
         self._init = jax.jit(lambda key, step: self.agent.init(jax.random.fold_in(key, step)))
         self._reset = jax.jit(lambda state, key, step: self.agent.reset(state, jax.random.fold_in(key, step)))
@@ -112,8 +113,7 @@ class Learner:
         """A step's updates; and in the same call, since one more would cost more, the actions that `explore` will be asked for if nothing changes."""
         batch = Transition._make(map(self._together, zip(*batches, strict=True)))
         lesson = Lesson(batch, self._together(obs), np.uint32(step))
-        keys = self._keys[UPDATE], self._keys[EXPLORE]
-        self._held, self._tally, self._answer = self._learn(self._held, self._tally, keys, lesson)
+        self._held, self._tally, self._answer = self._learn(self._held, self._tally, self._learning_keys, lesson)
         self._foreseen = Foreseen(self._held, obs, step + 1)
 
     def hear(self, returns: list[float | None], step: int) -> None:

@@ -1,0 +1,161 @@
+"""The passes of kernels.c beside what XLA makes of the same layers and optimisers."""
+
+import re
+import shutil
+
+import hypothesis.strategies as st
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from tests.training.runs import python
+
+from dualac import kernels
+from dualac.training import machine
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+
+
+def a_network(sizes: list[int], seed: int = 0, rows: int = 9) -> tuple[jax.Array, list[kernels.Layer]]:
+    draw = np.random.default_rng(seed)
+
+    def normal(*shape: int) -> jax.Array:
+        return jnp.asarray(draw.normal(size=shape), jnp.float32)
+
+    return normal(rows, sizes[0]), [(normal(n, m) / n**0.5, normal(m)) for n, m in zip(sizes, sizes[1:], strict=False)]
+
+
+def everything(x: jax.Array, stack: list[kernels.Layer]) -> list[np.ndarray]:
+    """Outputs, and the slopes of inputs, kernels and biases."""
+
+    def loss(x, stack):
+        y = kernels.layers([x], stack)
+        return (jnp.sin(y) * jnp.arange(1.0, 1.0 + y.size).reshape(y.shape)).sum(), y
+
+    slopes, y = jax.jit(jax.grad(loss, argnums=(0, 1), has_aux=True))(x, stack)
+    return [np.asarray(leaf) for leaf in jax.tree.leaves((y, slopes))]
+
+
+def test_where_there_is_a_compiler_the_passes_are_had():
+    assert kernels.native(), kernels.trouble()
+
+
+@settings(max_examples=40)
+@given(st.lists(st.integers(1, 70), min_size=2, max_size=4), st.integers(8, 60), st.integers(0, 1000))
+def test_layers_are_those_of_xla(sizes: list[int], rows: int, seed: int):
+    x, stack = a_network(sizes, seed, rows)
+    ours = everything(x, stack)
+    with kernels.by_xla():
+        theirs = everything(x, stack)
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4 * max(1.0, np.abs(other).max()))
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 40)], ids=str)
+def test_axes_before_the_last_are_as_they_were(shape: tuple[int, ...]):
+    x, stack = a_network([5, 7, 3])
+    y = kernels.layers([jnp.broadcast_to(x[0], (*shape, 5))], stack)
+    assert y.shape == (*shape, 3)
+    np.testing.assert_allclose(y, np.broadcast_to(kernels.layers([x], stack)[0], y.shape), rtol=1e-5, atol=1e-5)
+
+
+def test_seeds_of_a_pack_are_what_each_is_alone_to_the_bit():
+    packs = [a_network([6, 40, 33, 2], seed, rows=24) for seed in range(3)]
+    together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *packs)
+    slope = jax.jit(jax.vmap(jax.grad(lambda x, stack: kernels.layers([x], stack).sum(), argnums=(0, 1))))(*together)
+    for index, (x, stack) in enumerate(packs):
+        alone = jax.jit(jax.grad(lambda x, stack: kernels.layers([x], stack).sum(), argnums=(0, 1)))(x, stack)
+        for one, all_ in zip(jax.tree.leaves(alone), jax.tree.leaves(slope), strict=True):
+            np.testing.assert_array_equal(one, all_[index])
+
+
+@pytest.mark.parametrize("sizes", [[40, 40], [40, 64, 64], [40, 64, 1], [40, 64, 5]], ids=str)
+def test_what_is_no_number_stays_none(sizes: list[int]):
+    """A run that diverges must be seen to: no ReLU and no minimum may swallow it."""
+    x, stack = a_network(sizes, rows=32)
+    y = kernels.layers([x.at[3, 2].set(jnp.nan)], stack)
+    assert np.isnan(y[3]).all() and np.isfinite(np.delete(np.asarray(y), 3, axis=0)).all()
+
+
+def test_slopes_that_nobody_asks_for_are_not_computed():
+    x, stack = a_network([17, 256, 256, 1], rows=256)
+    loss = lambda obs, action, stack: kernels.layers([obs, action], stack).sum()  # noqa: E731
+
+    def calls(argnums: int) -> list[str]:
+        program = jax.jit(jax.grad(loss, argnums=argnums)).lower(x[:, :11], x[:, 11:], stack).compile().as_text()
+        return sorted(re.findall(r'custom_call_target="dualac_(\w+)"', program))
+
+    assert calls(0) == calls(1) == ["backward", "backward", "forward"]
+    assert calls(2) == ["backward", "forward", "weigh"]
+
+
+def some_parameters(seed: int) -> dict[str, jax.Array]:
+    draw = np.random.default_rng(seed)
+    return {name: jnp.asarray(draw.normal(size=shape) ** 2, jnp.float32) for name, shape in {"a": (90, 111), "b": (3,), "c": (20_001,), "d": ()}.items()}
+
+
+def test_adam_and_polyak_are_those_of_xla():
+    learned, grads = tuple(map(some_parameters, range(3))), some_parameters(3)
+    step, least = jnp.float32(3e-2), jnp.float32(1e-3)
+    moved = jax.jit(lambda: (kernels.adam(learned, grads, step, least, 0.5, 0.99), kernels.polyak(*learned[:2], 0.005)))
+    text = moved.lower().as_text()
+    assert "dualac_descend" in text and "dualac_follow" in text
+    ours = moved()
+    with kernels.by_xla():
+        theirs = jax.jit(lambda: (kernels.adam(learned, grads, step, least, 0.5, 0.99), kernels.polyak(*learned[:2], 0.005)))()
+    for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)
+
+
+TEAM = """
+import threading, time
+from dualac.training import machine
+machine.pin(1)
+import jax, numpy as np
+from dualac import kernels
+from tests.kernels.test_kernels import a_network, everything, some_parameters
+
+def all_of_it():
+    found = everything(*a_network([23, 256, 250, 12], rows=256)) + everything(*a_network([5, 300, 1], rows=100))
+    moved = jax.jit(lambda: kernels.adam(tuple(map(some_parameters, range(3))), some_parameters(3), np.float32(3e-2), np.float32(1e-3), 0.5, 0.99))()
+    return found + [np.asarray(leaf) for leaf in jax.tree.leaves(moved)]
+
+alone = all_of_it()
+def same(): return all((a == b).all() for a, b in zip(alone, all_of_it(), strict=True))
+assert kernels.gather({cores})
+assert all(same() for _ in range(20)), "shared"
+time.sleep(0.1)  # in which helpers fall asleep
+assert same(), "woken"
+found = []
+threads = [threading.Thread(target=lambda: found.extend(same() for _ in range(10))) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert found == [True] * 40, "at the same time"
+print("the same bits")
+"""
+
+
+@pytest.mark.parametrize("helpers", [1, 3])
+def test_how_many_threads_share_a_pass_changes_no_bit(helpers: int):
+    """Helpers on other cores, or on one that all share; asleep or awake; and passes that other threads ask for meanwhile."""
+    cores = machine.usable_cores()[-1:] * helpers
+    told = python("-c", TEAM.replace("{cores}", str(cores)))
+    assert told.stdout.strip() == "the same bits", told.stderr
+
+
+def test_without_a_compiler_it_is_all_xla_s(tmp_path):
+    code = "from dualac import kernels; print(kernels.native(), kernels.gather([0]), kernels.trouble())"
+    assert python("-c", code, JAX_COMPILATION_CACHE_DIR=str(tmp_path)).stdout.strip() == "True True"
+    assert [file.suffix for file in tmp_path.iterdir()] == [".so"]
+    for compiler, why in (("no-such-compiler", "No such file or directory: 'no-such-compiler'"), ("false", "non-zero exit status")):
+        told = python("-c", code, CC=compiler, JAX_COMPILATION_CACHE_DIR="").stdout.strip()
+        assert told.startswith("False False ") and why in told
+    assert python("-c", code, DUALAC_KERNELS="xla").stdout.strip() == "False False"
+    assert "DUALAC_KERNELS may be xla or not be set, not 'eigen'" in python("-c", code, DUALAC_KERNELS="eigen").stderr
+
+
+def test_which_kernels_a_run_has_is_part_of_what_decides_its_bits():
+    code = "from dualac.training import machine; machine.pin(1); print(machine.fingerprint()['kernels'])"
+    assert python("-c", code).stdout.strip() == "native"
+    assert python("-c", code, DUALAC_KERNELS="xla").stdout.strip() == "xla"
