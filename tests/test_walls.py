@@ -76,6 +76,7 @@ def crossing(room: str, forbidden: tuple[str, ...]) -> list[str]:
         ("analysis", ("jax", "flax", "optax", "dualac.agents", "dualac.training", "dualac.envs", "dualac.theory", "dualac.cli", "dualac.types")),
         ("envs", ("jax", "flax", "optax", "dualac.agents", "dualac.training", "dualac.analysis", "dualac.cli", "dualac.types")),
         ("training", ("dualac.cli", "dualac.api", "dualac.display", "rich")),
+        ("kernels", ("flax", "gymnasium", "dualac.agents", "dualac.training", "dualac.envs", "dualac.types", "dualac.cli")),
     ],
 )
 def test_a_room_does_not_reach_where_it_must_not(room, forbidden):

@@ -13,6 +13,7 @@ from dualac.bench import pinned, scaling
 from dualac.bench.learner import count_gflop, needed
 from dualac.bench.load import Load
 from dualac.errors import UsageError
+from dualac.kernels import by_xla
 from dualac.training import machine
 from dualac.types import Transition
 
@@ -33,16 +34,17 @@ def test_products_are_counted_in_loops_once_a_turn_and_in_branches_by_their_shar
 
 
 def test_an_update_of_the_paper_s_size_has_its_known_work():
-    """0.88 GFLOP for DAC with 17 observations and 6 actions, two thirds of it for SAC."""
+    """0.88 GFLOP for DAC with 17 observations and 6 actions, two thirds of it for SAC; less the slopes of observations, which nobody asks for."""
     works = {}
     for name in ("dac", "sac"):
         agent = make_agent(name, 17, 6)
         state = jax.eval_shape(agent.init, jax.random.key(0))
         wide, flat = jax.ShapeDtypeStruct((256, 17), jnp.float32), jax.ShapeDtypeStruct((256,), jnp.float32)
         batch = Transition(wide, jax.ShapeDtypeStruct((256, 6), jnp.float32), flat, flat, wide)
-        works[name] = count_gflop(needed(jax.make_jaxpr(agent.update)(state, batch, jax.random.key(0), np.uint32(0))))
-    assert works["dac"] == pytest.approx(0.877, abs=0.001)
-    assert works["sac"] == pytest.approx(0.582, abs=0.001)
+        with by_xla():
+            works[name] = count_gflop(needed(jax.make_jaxpr(agent.update)(state, batch, jax.random.key(0), np.uint32(0))))
+    assert works["dac"] == pytest.approx(0.869, abs=0.001)
+    assert works["sac"] == pytest.approx(0.578, abs=0.001)
 
 
 def test_an_exponent_is_the_slope_on_a_logarithmic_scale():
@@ -84,8 +86,6 @@ def test_what_is_measured_is_measured_in_a_process_of_its_own():
         (("learner", "dacc"), "did you mean dac"),
         (("learner", "--batch", "0"), "--batch must be at least 1"),
         (("learner", "--width", "-1"), "--width must be at least 0"),
-        (("learner", "--threads", "2", "--batch", "15"), "no multiple of 2"),
-        (("learner", "--threads", "2", "--seeds", "2"), "either --seeds or --threads"),
         (("learner", "dac", "--critics", "1"), "one critic disagrees with nobody"),
         (("envs", "--plot", "figure.txt"), "--plot draws .png"),
         (("envs", "--plot", "nowhere/figure.png"), "no directory"),

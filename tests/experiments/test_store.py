@@ -258,7 +258,7 @@ def test_the_plan_tells_what_is_left_and_what_it_takes(tmp_path, capsys, monkeyp
     from dualac.experiments import cost
 
     monkeypatch.setattr(cost, "_measured", lambda questions: [0.01 for _ in questions])
-    monkeypatch.setattr(cost.machine, "compilation_cache", lambda: tmp_path / "cache")
+    monkeypatch.setattr(cost.programs, "compilation_cache", lambda: tmp_path / "cache")
     shown = told(
         capsys, "sweep", "benchmark", "--tasks", "cheetah-run", "--seeds", "2", "--algorithms", "dac,sac", "--plan", "--out", tmp_path / "out"
     )

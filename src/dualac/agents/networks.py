@@ -101,7 +101,9 @@ class Perturbation(nn.Module):
     @nn.compact
     def __call__(self, obs: Array, mean: Array) -> tuple[Array, Array]:
         names = ("shift", "log_multiplier") if self.widens else ("shift",)
-        shift, *multiplier = heads([obs, mean], Trunk(self.hidden), *(Linear(self.action_dim, self.head_gain, bias=False, name=name) for name in names))
+        shift, *multiplier = heads(
+            [obs, mean], Trunk(self.hidden), *(Linear(self.action_dim, self.head_gain, bias=False, name=name) for name in names)
+        )
         return shift, jnp.tanh(multiplier[0]) if multiplier else jnp.zeros_like(shift)
 
 

@@ -35,7 +35,7 @@ def descend(learner: Trained, grads: Params, lr: float, b1: float = 0.9) -> Trai
     seen = learner.adam.seen + 1
     correction = jnp.sqrt(1.0 - B2**seen)
     step, least = lr * correction / (1.0 - b1**seen), EPS * correction
-    params, mean, square = kernels.adam((learner.params, learner.adam.mean, learner.adam.square), grads, step, least, b1, B2)
+    params, mean, square = kernels.adam((learner.params, learner.adam.mean, learner.adam.square), grads, step, least, b1=b1, b2=B2)
     return Trained(params, Adam(seen, mean, square))
 
 

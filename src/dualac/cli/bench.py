@@ -43,10 +43,6 @@ def _learner(parser: Parser, words: list[str]) -> int:
     parser.add_argument("--rounds", type=int, default=9, help="turns that each is timed in (9)")
     asked = parser.parse(words)
     load, threads = _load(asked), _threads(asked.threads)
-    if load["seeds"] > 1 and threads > 1:
-        raise UsageError("a pack of seeds learns on one core: give either --seeds or --threads")
-    if load["batch"] % threads:
-        raise UsageError(f"a minibatch is split evenly over --threads cores: --batch {load['batch']} is no multiple of {threads}")
     rows = answer(ask(LEARNER, threads, kinds=[(name, load) for name in _rows(asked)], rounds=_positive(asked.rounds, "--rounds")))
     columns = (
         ("algorithm", "{}"), ("ms_per_update", "{:.2f}"), ("best_ms_per_update", "{:.2f}"), ("times_the_first", "{:.2f}"),

@@ -62,7 +62,8 @@ def resume(words: list[str]) -> int:
         packs[home, pack] = [home / f"seed{seed}" for seed in pack]  # a pack is one program: all its seeds or none
         for path in packs[home, pack]:
             load(path)
-    return carry_out(list(packs.values()), asked)
+    alone = [load(path) for pack in packs.values() for path in pack]
+    return carry_out(list(packs.values()), asked, usual_threads(alone))
 
 
 def read_training(name: str, words: list[str], parts: dict[str, Any] | None = None) -> tuple[Any, list[spelling.Option], argparse.Namespace]:
@@ -79,9 +80,6 @@ def read_training(name: str, words: list[str], parts: dict[str, Any] | None = No
     seeds.add_argument("--seed", metavar="S", help="one seed", default=argparse.SUPPRESS)
     seeds.add_argument("--seeds", metavar="N", help="seeds 0 to N-1; also 3-5 and 0,2,7", default=argparse.SUPPRESS)
     parser.add_argument("--out", metavar="DIR", type=Path, default=Path("runs/default"), help="where the runs go (runs/default)")
-    parser.add_argument(
-        "--threads", metavar="N", type=int, help="cores for each seed, part of what decides its bits (two, if idle, for one seed alone; else one)"
-    )
     parser.add_argument(
         "--pack", action=argparse.BooleanOptionalAction, help="all seeds in one vmapped program (default: on an accelerator)", default=None
     )
@@ -112,6 +110,9 @@ def known_algorithms() -> list[str]:
 
 
 def add_launch_options(parser: Parser) -> None:
+    parser.add_argument(
+        "--threads", metavar="N", type=int, help="cores for each seed, whose bits do not depend on it (two, if idle, for one seed alone; else one)"
+    )
     parser.add_argument("--tensorboard", action="store_true", help="write TensorBoard files beside the rows")
     parser.add_argument("--allow-inexact", action="store_true", help="resume although the bits will differ: other versions, other cores")
     parser.add_argument("--isolate-env", action="store_true", help="the environment in a process of its own, which may hang or crash")
@@ -204,9 +205,8 @@ def carry_out(packs: list[list[Path]], asked: argparse.Namespace, usual: int = 1
     left = [pack for number, pack in enumerate(left) if number not in refused]
     if not left:
         console.print("already done; dualac train with a larger --steps goes on from there")
-    threads = getattr(asked, "threads", None)
     with Display(console, quiet=asked.quiet) as display:
-        failures = launch([work_of(pack, threads, usual) for pack in left], display, flags)
+        failures = launch([work_of(pack, asked.threads, usual) for pack in left], display, flags)
     errors = [failure.error for failure in failures] + list(refused.values())
     for error in errors:
         print(f"dualac: {one_line(str(error))}", file=sys.stderr)

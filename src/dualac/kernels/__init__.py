@@ -1,7 +1,7 @@
 """What an update spends its time on: layers of networks, and the steps of their optimisers.
 
-Each is written twice: as XLA has it, for every device, and as a pass of `kernels.c`, for the CPU, where it takes less time and all cores of a run. Both
-compute the same, to rounding. A pass gives the same bits however many cores share it.
+Each is written twice: as XLA has it, for every device, and as a pass of `kernels.c`, for the CPU, where it takes less time and all cores of a run.
+Both compute the same, to rounding. A pass gives the same bits however many cores share it.
 """
 
 import itertools
@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dualac.kernels.native import BACKWARD, CHOICE, DESCEND, FOLLOW, FORWARD, WEIGH, by_xla, gather, native, trouble
+from dualac.kernels.native import BACKWARD, CHOICE, DESCEND, FOLLOW, FORWARD, WEIGH, by_xla, gather, maker, native, trouble
 
-__all__ = ["CHOICE", "Layer", "adam", "by_xla", "gather", "layers", "native", "polyak", "trouble"]
+__all__ = ["CHOICE", "Layer", "adam", "by_xla", "gather", "layers", "maker", "native", "polyak", "trouble"]
 
 Layer = tuple[Float[Array, "n m"], Float[Array, "m"]]  # kernel and bias
 
@@ -26,7 +26,10 @@ NARROW = 64  # outputs up to which XLA's weight gradient is cheaper by the other
 
 
 def layers(inputs: Sequence[Float[Array, "*batch _"]], stack: Sequence[Layer]) -> Float[Array, "*batch m"]:
-    """What these layers, a ReLU between every two, make of these inputs side by side. They are told apart since rarely all of their slopes are asked for."""
+    """What these layers, a ReLU between every two, make of these inputs side by side.
+
+    The inputs come apart since rarely the slopes of all are asked for: a critic's is asked for with respect to the action alone.
+    """
     batch = inputs[0].shape[:-1]
     rows = math.prod(batch)
     if rows >= FEW and _fits(inputs, stack):
@@ -41,8 +44,8 @@ def _plus(x: Array, bias: Array) -> Array:
     return x + jnp.broadcast_to(bias, x.shape)
 
 
-def adam(learned: tuple[Any, Any, Any], grads: Any, step: Array, least: Array, b1: float, b2: float) -> tuple[Any, Any, Any]:
-    """Parameters, means of their gradients and of these's squares, after p - step m / (sqrt(v) + least)."""
+def adam(learned: tuple[Any, Any, Any], grads: Any, step: Array, least: Array, *, b1: float, b2: float) -> tuple[Any, Any, Any]:
+    """Parameters, and the running means of their gradients (m) and of the gradients' squares (v), after p - step m / (sqrt(v) + least)."""
     trees = [jax.tree.flatten(tree) for tree in (*learned, grads)]
     (leaves, tree), *_ = trees
     if _large(leaves):
@@ -71,7 +74,7 @@ def _fits(*trees: Any) -> bool:
 
 
 def _large(leaves: list[Array]) -> bool:
-    return sum(leaf.size for leaf in leaves) > SMALL and _fits(leaves)
+    return sum(map(jnp.size, leaves)) > SMALL and _fits(leaves)
 
 
 def _alike(leaves: Sequence[Array]) -> list[jax.ShapeDtypeStruct]:

@@ -317,7 +317,7 @@ static void call_for(const Product* p, int64_t number, int64_t share, int64_t sh
 /* The rows from `first` to before `last` of this panel's columns. */
 static void multiply_panel(const Product* p, int64_t number, int64_t first, int64_t last, const Product* next) {
   int64_t column = number * PANEL, columns = width(p, number);
-  int across = p->a.row == 1, full = columns == PANEL, whole = full && p->c_column == 1 && !p->bias == !p->relu;
+  int across = p->a.column != 1, full = columns == PANEL, whole = full && p->c_column == 1 && !p->bias == !p->relu;
   const float* panel = p->b.of + column;
   int64_t panel_row = p->b.row;
   if (!full || p->b.column != 1 || p->b.row > NEAR) {

@@ -1,6 +1,7 @@
 """The passes of `kernels.c`, compiled by the machine's own compiler when they are first asked for, and the team of threads that shares them."""
 
 import contextlib
+import contextvars
 import ctypes
 import functools
 import hashlib
@@ -21,7 +22,7 @@ FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fno-math-errno", "-shared", "-f
 FORWARD, BACKWARD, WEIGH, DESCEND, FOLLOW = (f"dualac_{name}" for name in ("forward", "backward", "weigh", "descend", "follow"))
 CHOICE = "DUALAC_KERNELS"  # the variable that may say xla
 
-_refused = 0  # how many now ask for XLA's
+_by_xla = contextvars.ContextVar("by_xla", default=False)
 
 
 def native() -> bool:
@@ -29,22 +30,21 @@ def native() -> bool:
     choice = os.environ.get(CHOICE, "")
     if choice not in ("", "xla"):
         raise UsageError(f"{CHOICE} may be xla or not be set, not {choice!r}")
-    return not _refused and not choice and jax.default_backend() == "cpu" and _library() is not None
+    return not _by_xla.get() and not choice and jax.default_backend() == "cpu" and _library() is not None
 
 
 @contextlib.contextmanager
 def by_xla() -> Iterator[None]:
     """What is traced meanwhile is XLA's alone."""
-    global _refused
-    _refused += 1
+    token = _by_xla.set(True)
     try:
         yield
     finally:
-        _refused -= 1
+        _by_xla.reset(token)
 
 
 def gather(cores: Sequence[int]) -> bool:
-    """Have a helper on each of these cores from now on; those who are there already stay. Whether there are so many now: none where it is all XLA's."""
+    """Have a helper on each of these cores from now on, beside those who are there already. Whether it is so: where all is XLA's there are none."""
     library = _library() if native() else None
     if library is None:
         return not cores
@@ -52,6 +52,12 @@ def gather(cores: Sequence[int]) -> bool:
     if missing and library.dualac_gather((ctypes.c_int * len(missing))(*missing), len(missing)):
         raise UsageError(f"no thread could be had on core {missing[0]}: lower --threads")
     return True
+
+
+def maker() -> str:
+    """Who computes: XLA, or the passes as they were compiled. Another compiler's may round otherwise."""
+    library = _library() if native() else None
+    return f"native {hashlib.sha256(Path(library._name).read_bytes()).hexdigest()[:16]}" if library else "xla"
 
 
 def trouble() -> str:
@@ -79,10 +85,9 @@ def _library() -> ctypes.CDLL | None:
 
 
 def _compiled() -> Path:
-    """Kept where XLA's programs are, by what they were made of, with what, and for which kind of CPU."""
+    """Kept where XLA's programs are, by what it was made of and for what; who has it needs no compiler."""
     compiler = shlex.split(os.environ.get("CC") or "cc")
-    version = subprocess.run([*compiler, "--version"], check=True, capture_output=True).stdout
-    made_of = (SOURCE.read_bytes(), " ".join(FLAGS).encode(), version, cpu_model().encode(), _abilities())
+    made_of = (SOURCE.read_bytes(), " ".join([*compiler, *FLAGS]).encode(), cpu_model().encode(), _abilities(), jax.__version__.encode())
     place = writable_cache() or Path(tempfile.mkdtemp(prefix="dualac-"))
     kept = place / f"kernels-{hashlib.sha256(b'|'.join(made_of)).hexdigest()[:16]}.so"
     if not kept.exists():

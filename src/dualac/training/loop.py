@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dualac.errors import DataError, DualacError, RunFailedError, TryAgainError, is_disk_trouble
+from dualac.kernels import CHOICE, native, trouble
 from dualac.spelling import difference
 from dualac.training import machine
 from dualac.training.checkpoint import Snapshot
@@ -87,6 +88,8 @@ class Session:
         for member, (_, damaged) in zip(self.members, found, strict=True):
             for sentence in damaged:
                 self._warn(member, "damaged_checkpoint", sentence)
+        if machine.helping_cores() and not native():
+            self._warn(self.members[0], "idle_cores", f"only one of its cores is used: {trouble() or CHOICE + ' is xla'}; dualac doctor tells more")
         snapshots = [snapshot for snapshot, _ in found if snapshot is not None]
         if snapshots:
             self._resume(snapshots, allow_inexact=allow_inexact)

@@ -153,7 +153,7 @@ def fingerprint() -> dict[str, Any]:
     """What decides a run's bits beside its spec. A run resumed under another fingerprint is no longer exact, and says so."""
     import jax
 
-    from dualac.kernels import native
+    from dualac.kernels import maker
 
     numeric = ("jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "dm_control", "metaworld", "myosuite")
     return {
@@ -163,7 +163,7 @@ def fingerprint() -> dict[str, Any]:
         "cores": len(usable_cores()),
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
         "matmul_precision": str(jax.config.jax_default_matmul_precision),  # pyright: ignore[reportAttributeAccessIssue]
-        "kernels": "native" if native() else "xla",
+        "kernels": maker(),
     }
 
 

@@ -1,25 +1,28 @@
-"""Learns a little, its minibatches split over as many devices as it is told, and writes down the agents it comes to.
+"""Learns a little with as many threads as it is told, all on one core, and writes down the agents it comes to.
 
-python split.py CORES FILE ALGORITHM...
+python helped.py THREADS FILE ALGORITHM...
 """
 
 import sys
 
-import jax
 import numpy as np
 import safetensors.numpy
 from tests.training.runs import a_run
 
+from dualac import kernels
+from dualac.spelling import options, replaced
 from dualac.training import machine
 from dualac.training.learner import Learner
 from dualac.types import Spec, Transition
 
 
 def learned(name: str) -> dict[str, np.ndarray]:
-    learner = Learner([a_run(name)], Spec(3, 2))
+    run = a_run(name, batch_size=256)
+    wide = {option.path: (64, 64) for option in options(run) if option.path.endswith(".hidden")}  # so that there is something to share
+    learner = Learner([replaced(run, wide)], Spec(3, 2))
     draw = np.random.default_rng(0)
     for step in range(10, 14):
-        shapes = [(2, 8, 3), (2, 8, 2), (2, 8), (2, 8), (2, 8, 3)]
+        shapes = [(2, 256, 3), (2, 256, 2), (2, 256), (2, 256), (2, 256, 3)]
         batch = Transition._make(np.tanh(draw.normal(size=shape)).astype(np.float32) for shape in shapes)
         learner.learn([batch], [np.ones(3, np.float32)], step)
         learner.hear([float(step)], step)
@@ -29,8 +32,8 @@ def learned(name: str) -> dict[str, np.ndarray]:
 
 
 if __name__ == "__main__":
+    threads, file, *names = sys.argv[1:]
     machine.pin(1)
-    cores, file, *names = sys.argv[1:]
-    jax.config.update("jax_num_cpu_devices", int(cores))
-    assert jax.local_device_count() == int(cores)
+    machine._helping[:] = machine.usable_cores() * (int(threads) - 1)
     safetensors.numpy.save_file({f"{name}/{leaf}": array for name in names for leaf, array in learned(name).items()}, file)
+    print("helped" if kernels.native() else "by XLA")
