@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dualac.kernels.native import BACKWARD, CHOICE, DESCEND, FOLLOW, FORWARD, WEIGH, by_xla, gather, maker, native, trouble
+from dualac.kernels.library import BACKWARD, CHOICE, DESCEND, FOLLOW, FORWARD, WEIGH, by_xla, gather, maker, native, trouble
 
 __all__ = ["CHOICE", "Layer", "adam", "by_xla", "gather", "layers", "maker", "native", "polyak", "trouble"]
 
