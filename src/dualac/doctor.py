@@ -52,10 +52,8 @@ def examine(console: Console) -> int:
     console.print(f"cores      {len(cores)} of {os.cpu_count()} usable; memory {machine.available_memory() / 1e9:.1f} GB free")
     console.print(f"disk       {shutil.disk_usage(Path.cwd()).free / 1e9:.1f} GB free here")
     console.print(f"cache      {os.environ.get('JAX_COMPILATION_CACHE_DIR', str(programs.compilation_cache()))}", soft_wrap=True)
-    slower = (
-        f"by XLA, on one core and slower: {kernels.trouble() or kernels.CHOICE + ' says so'}; a C compiler (cc, or what CC names) makes them faster"
-    )
-    console.print(f"kernels    {'compiled for this machine, on as many cores as --threads says' if kernels.native() else slower}", soft_wrap=True)
+    slower = f"by XLA, which is slower, and on one core: {kernels.why_not()}; they need a C compiler (cc, or what CC names) and a CPU"
+    console.print(f"kernels    {slower if kernels.why_not() else 'compiled for this CPU, on as many cores as --threads says'}", soft_wrap=True)
     backend = render_backend()
     console.print(f"rendering  {backend or f'none: training works without; for films {INSTALL}'}", soft_wrap=True)
     trouble = smoke()

@@ -5,6 +5,7 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+import tempfile
 from pathlib import Path
 
 
@@ -29,5 +30,6 @@ def writable_cache() -> Path | None:
     with contextlib.suppress(OSError):  # no home, a read-only one: compile each time
         if place:
             Path(place).mkdir(mode=0o700, parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=place).close()
             return Path(place)
     return None

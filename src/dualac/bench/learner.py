@@ -95,7 +95,7 @@ def measure(kinds: list[tuple[str, dict[str, int]]], rounds: int = 9) -> list[di
             row.run()
             began = time.perf_counter()
             product(square).block_until_ready()
-            row.rates.append(threads * PRODUCTS * 2 * 256**3 / 1e9 / (time.perf_counter() - began))  # a device is a core: the product has one of them
+            row.rates.append(threads * PRODUCTS * 2 * 256**3 / 1e9 / (time.perf_counter() - began))  # XLA has one of the cores
     return [{"algorithm": row.name, **row.load._asdict(), "threads": threads, **_figures(row, rows[0])} for row in rows]
 
 

@@ -14,12 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dualac.kernels.library import BACKWARD, CHOICE, DESCEND, FOLLOW, FORWARD, WEIGH, by_xla, gather, maker, native, trouble
+from dualac.kernels.library import BACKWARD, DESCEND, FOLLOW, FORWARD, WEIGH, by_xla, gather, maker, native, why_not
 
-__all__ = ["CHOICE", "Layer", "adam", "by_xla", "gather", "layers", "maker", "native", "polyak", "trouble"]
+__all__ = ["Layer", "adam", "by_xla", "gather", "layers", "maker", "native", "polyak", "why_not"]
 
 Layer = tuple[Float[Array, "n m"], Float[Array, "m"]]  # kernel and bias
 
+DEEPEST = 64  # layers of a pass
 FEW = 8  # rows below which XLA is as fast: what acts has one
 SMALL = 4096  # parameters up to which a pass would cost more than it saves
 NARROW = 64  # outputs up to which XLA's weight gradient is cheaper by the other side
@@ -28,11 +29,13 @@ NARROW = 64  # outputs up to which XLA's weight gradient is cheaper by the other
 def layers(inputs: Sequence[Float[Array, "*batch _"]], stack: Sequence[Layer]) -> Float[Array, "*batch m"]:
     """What these layers, a ReLU between every two, make of these inputs side by side.
 
-    The inputs come apart since rarely the slopes of all are asked for: a critic's is asked for with respect to the action alone.
+    The inputs come apart since rarely the slopes of all are asked for: a critic's is asked for with respect to the action alone. By passes there are
+    slopes, but no slopes of slopes.
     """
+    _require_sizes(inputs, stack)
     batch = inputs[0].shape[:-1]
     rows = math.prod(batch)
-    if rows >= FEW and _fits(inputs, stack):
+    if rows >= FEW and len(stack) <= DEEPEST and _fits(inputs, stack):
         return _passed(tuple(x.reshape(rows, x.shape[-1]) for x in inputs), tuple(stack)).reshape(*batch, -1)
     *hidden, (kernel, bias) = stack
     for layer in hidden:
@@ -48,11 +51,11 @@ def adam(learned: tuple[Any, Any, Any], grads: Any, step: Array, least: Array, *
     """Parameters, and the running means of their gradients (m) and of the gradients' squares (v), after p - step m / (sqrt(v) + least)."""
     trees = [jax.tree.flatten(tree) for tree in (*learned, grads)]
     (leaves, tree), *_ = trees
-    if _large(leaves):
+    if _large(*learned, grads):
         given = [leaf for leaves, _ in trees for leaf in leaves]
         count = len(leaves)
         call = _call(DESCEND, _alike(given[: 3 * count]), {2 + place: place for place in range(3 * count)})
-        moved = call(step, least, *given, b1=np.float32(b1), b2=np.float32(b2))
+        moved = call(jnp.float32(step), jnp.float32(least), *given, b1=_f(b1), b2=_f(b2), new1=_f(1.0 - b1), new2=_f(1.0 - b2))
         return tuple(jax.tree.unflatten(tree, moved[kind * count : (kind + 1) * count]) for kind in range(3))  # pyright: ignore[reportReturnType]
     params, mean, square = learned
     mean = jax.tree.map(lambda m, g: b1 * m + (1.0 - b1) * g, mean, grads)
@@ -63,18 +66,34 @@ def adam(learned: tuple[Any, Any, Any], grads: Any, step: Array, least: Array, *
 def polyak(slow: Any, fast: Any, weight: float) -> Any:
     """(1 - weight) slow + weight fast."""
     leaves, tree = jax.tree.flatten(slow)
-    if _large(leaves):
+    if _large(slow, fast):
         call = _call(FOLLOW, _alike(leaves), {place: place for place in range(len(leaves))})
-        return jax.tree.unflatten(tree, call(*leaves, *jax.tree.leaves(fast), weight=np.float32(weight)))
+        return jax.tree.unflatten(tree, call(*leaves, *jax.tree.leaves(fast), rest=_f(1.0 - weight), weight=_f(weight)))
     return jax.tree.map(lambda slow, fast: (1.0 - weight) * slow + weight * fast, slow, fast)
 
 
+def _require_sizes(inputs: Sequence[Array], stack: Sequence[Layer]) -> None:
+    """C would not notice."""
+    size = sum(x.shape[-1] for x in inputs)
+    for kernel, bias in stack:
+        if kernel.shape != (size, *bias.shape):
+            raise TypeError(f"a layer of kernel {kernel.shape} and bias {bias.shape} does not fit what it is given, {size} wide")
+        size = kernel.shape[1]
+
+
 def _fits(*trees: Any) -> bool:
-    return native() and all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(trees))
+    return native() and all(jnp.result_type(leaf) == jnp.float32 for leaf in jax.tree.leaves(trees))
 
 
-def _large(leaves: list[Array]) -> bool:
-    return sum(map(jnp.size, leaves)) > SMALL and _fits(leaves)
+def _large(first: Any, *others: Any) -> bool:
+    """Whether these are as like one another as a pass takes them to be, and large enough for one."""
+    shapes = jax.tree.map(jnp.shape, first)
+    alike = all(jax.tree.structure(tree) == jax.tree.structure(first) and jax.tree.map(jnp.shape, tree) == shapes for tree in others)
+    return alike and sum(map(jnp.size, jax.tree.leaves(first))) > SMALL and _fits(first, *others)
+
+
+def _f(number: float) -> np.float32:
+    return np.float32(number)
 
 
 def _alike(leaves: Sequence[Array]) -> list[jax.ShapeDtypeStruct]:

@@ -6,18 +6,20 @@ import ctypes
 import functools
 import hashlib
 import os
+import platform
 import shlex
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import jax
 
 from dualac.errors import UsageError
 from dualac.programs import cpu_model, writable_cache
 
-SOURCE = Path(__file__).with_name("kernels.c")
+SOURCES = [Path(__file__).with_name(name) for name in ("kernels.c", "product.h", "team.h")]
 FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fno-math-errno", "-shared", "-fPIC", "-pthread")  # not -ffast-math: what is no number stays none
 FORWARD, BACKWARD, WEIGH, DESCEND, FOLLOW = (f"dualac_{name}" for name in ("forward", "backward", "weigh", "descend", "follow"))
 CHOICE = "DUALAC_KERNELS"  # the variable that may say xla
@@ -27,10 +29,20 @@ _by_xla = contextvars.ContextVar("by_xla", default=False)
 
 def native() -> bool:
     """Whether programs traced now may call the passes: on a CPU, with a compiler, unless somebody asks for XLA's."""
+    return not why_not()
+
+
+def why_not() -> str:
+    """Why programs traced now may not; nothing where they may."""
     choice = os.environ.get(CHOICE, "")
     if choice not in ("", "xla"):
         raise UsageError(f"{CHOICE} may be xla or not be set, not {choice!r}")
-    return not _by_xla.get() and not choice and jax.default_backend() == "cpu" and _library() is not None
+    if choice or _by_xla.get():
+        return f"{CHOICE} is xla"
+    if jax.default_backend() != "cpu":
+        return "the device is no CPU"
+    found = _loaded()
+    return found if isinstance(found, str) else ""
 
 
 @contextlib.contextmanager
@@ -45,56 +57,66 @@ def by_xla() -> Iterator[None]:
 
 def gather(cores: Sequence[int]) -> bool:
     """Have a helper on each of these cores from now on, beside those who are there already. Whether it is so: where all is XLA's there are none."""
-    library = _library() if native() else None
-    if library is None:
+    found = _loaded() if native() else ""
+    if isinstance(found, str):
         return not cores
-    missing = list(cores)[library.dualac_helpers() :]
-    if missing and library.dualac_gather((ctypes.c_int * len(missing))(*missing), len(missing)):
+    missing = list(cores)[found.library.dualac_helpers() :]
+    if missing and found.library.dualac_gather((ctypes.c_int * len(missing))(*missing), len(missing)):
         raise UsageError(f"no thread could be had on core {missing[0]}: lower --threads")
     return True
 
 
 def maker() -> str:
     """Who computes: XLA, or the passes as they were compiled. Another compiler's may round otherwise."""
-    library = _library() if native() else None
-    return f"native {hashlib.sha256(Path(library._name).read_bytes()).hexdigest()[:16]}" if library else "xla"
+    found = _loaded() if native() else ""
+    return "xla" if isinstance(found, str) else f"native {found.digest}"
 
 
-def trouble() -> str:
-    """Why the passes cannot be had, in the compiler's or the system's words; nothing where they can."""
-    _library()
-    return _heard[0] if _heard else ""
-
-
-_heard: list[str] = []
+class Loaded(NamedTuple):
+    library: ctypes.CDLL
+    digest: str
 
 
 @functools.cache
-def _library() -> ctypes.CDLL | None:
+def _loaded() -> Loaded | str:
+    """The passes; or why they cannot be had, in the compiler's or the system's words."""
+    place = writable_cache()
     try:
-        library = ctypes.CDLL(str(_compiled()))
+        with contextlib.nullcontext(place) if place else tempfile.TemporaryDirectory(prefix="dualac-") as folder:
+            found = _load(Path(folder))
     except subprocess.CalledProcessError as error:
-        _heard.append(error.stderr.decode(errors="replace").strip().splitlines()[0] if error.stderr else str(error))
-        return None
+        words = error.stderr.decode(errors="replace").strip()
+        return f"{error.cmd[0]} could not compile the kernels ({words.splitlines()[0] if words else error})"
     except OSError as error:  # no compiler; a place from which nothing may be run
-        _heard.append(str(error))
-        return None
+        return f"the kernels could not be compiled ({error})"
     for name in (FORWARD, BACKWARD, WEIGH, DESCEND, FOLLOW):
-        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(library, name)), platform="cpu")
-    return library
+        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(found.library, name)), platform="cpu")
+    return found
 
 
-def _compiled() -> Path:
-    """Kept where XLA's programs are, by what it was made of and for what; who has it needs no compiler."""
-    compiler = shlex.split(os.environ.get("CC") or "cc")
-    made_of = (SOURCE.read_bytes(), " ".join([*compiler, *FLAGS]).encode(), cpu_model().encode(), _abilities(), jax.__version__.encode())
-    place = writable_cache() or Path(tempfile.mkdtemp(prefix="dualac-"))
-    kept = place / f"kernels-{hashlib.sha256(b'|'.join(made_of)).hexdigest()[:16]}.so"
-    if not kept.exists():
-        fresh = place / f"{kept.name}.{os.getpid()}"
-        subprocess.run([*compiler, *FLAGS, f"-I{jax.ffi.include_dir()}", str(SOURCE), "-o", str(fresh), "-lm"], check=True, capture_output=True)
-        fresh.replace(kept)
-    return kept
+def _load(folder: Path) -> Loaded:
+    """From where XLA's programs are kept, by what it was made of and for what: who has it whole needs no compiler."""
+    try:
+        compiler = shlex.split(os.environ.get("CC") or "cc")
+    except ValueError as error:
+        raise UsageError(f"CC is {os.environ['CC']!r}: {error}") from None
+    made_of = [*(source.read_bytes() for source in SOURCES), _abilities()]
+    made_of += [word.encode() for word in (*compiler, *FLAGS, cpu_model(), jax.__version__, *platform.libc_ver())]
+    kept = folder / f"kernels-{hashlib.sha256(b'|'.join(made_of)).hexdigest()[:16]}.so"
+    seal = kept.with_suffix(".sha256")
+    if not (kept.exists() and seal.exists() and seal.read_text() == _digest(kept)):  # to load what is damaged could end the process
+        with tempfile.TemporaryDirectory(prefix="kernels-", dir=folder) as own:
+            fresh = Path(own) / kept.name
+            words = [*compiler, *FLAGS, f"-I{jax.ffi.include_dir()}", str(SOURCES[0]), "-o", str(fresh), "-lm"]
+            subprocess.run(words, check=True, capture_output=True)
+            fresh.with_suffix(".sha256").write_text(_digest(fresh))
+            fresh.with_suffix(".sha256").replace(seal)
+            fresh.replace(kept)
+    return Loaded(ctypes.CDLL(str(kept)), seal.read_text()[:16])
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _abilities() -> bytes:

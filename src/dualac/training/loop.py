@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
+from dualac import kernels
 from dualac.errors import DataError, DualacError, RunFailedError, TryAgainError, is_disk_trouble
-from dualac.kernels import CHOICE, native, trouble
 from dualac.spelling import difference
 from dualac.training import machine
 from dualac.training.checkpoint import Snapshot
@@ -88,8 +89,9 @@ class Session:
         for member, (_, damaged) in zip(self.members, found, strict=True):
             for sentence in damaged:
                 self._warn(member, "damaged_checkpoint", sentence)
-        if machine.helping_cores() and not native():
-            self._warn(self.members[0], "idle_cores", f"only one of its cores is used: {trouble() or CHOICE + ' is xla'}; dualac doctor tells more")
+        if jax.default_backend() == "cpu" and (reason := kernels.why_not()):
+            idle = f", and {len(machine.helping_cores())} of its cores stay idle" if machine.helping_cores() else ""
+            self._warn(self.members[0], "slow_kernels", f"layers are computed by XLA, which is slower{idle}: {reason}")
         snapshots = [snapshot for snapshot, _ in found if snapshot is not None]
         if snapshots:
             self._resume(snapshots, allow_inexact=allow_inexact)
