@@ -19,7 +19,7 @@
 #define BLOCK 6
 #endif
 #define PANEL (2 * LANES)
-#define NEAR 512 /* numbers that rows may be apart to be read where they are */
+#define NEAR 256 /* numbers that rows may be apart to be read where they are */
 
 typedef float Vector __attribute__((vector_size(4 * LANES)));
 typedef int Lanes __attribute__((vector_size(4 * LANES)));
