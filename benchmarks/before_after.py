@@ -1,8 +1,9 @@
-"""The learning curves of one algorithm before and after a change to what runs, from runs of the same seeds.
+"""The learning curves of one algorithm before and after changes to what runs, from runs of the same seeds.
 
-    .venv/bin/python benchmarks/before_after.py docs/results/cheetah-run/dac runs docs/results/before-after
+    .venv/bin/python benchmarks/before_after.py docs/results/cheetah-run/dac docs/results/before-after/b22bd11 runs/dac docs/results/before-after
 
-Keeps the rows of the later runs in the third directory, draws before-after.png there and prints the returns side by side.
+Keeps the rows of the latest runs, the last but one directory, in the last one below their commit, draws before-after.png there and prints the
+returns side by side.
 """
 
 import json
@@ -16,14 +17,14 @@ from dualac.analysis.runs import evaluation_curve
 
 
 def main() -> None:
-    before, after, out = map(Path, sys.argv[1:4])
-    groups = {}
-    for name, place in (("before", before), ("after", after)):
+    *places, out = map(Path, sys.argv[1:])
+    groups: dict[str, list[Path]] = {}
+    for place in places:
         runs = sorted(path.parent for path in place.rglob("run.json"))
-        commits = {json.loads((run / "machine.json").read_text())["commit"][:7] for run in runs}
-        groups[f"{name}, at {', '.join(sorted(commits))}"] = runs
+        commits = sorted({json.loads((run / "machine.json").read_text())["commit"][:7] for run in runs})
+        groups[f"at {', '.join(commits)}"] = runs
     for run in runs:
-        kept = out / run.relative_to(after)
+        kept = out / commits[0] / run.relative_to(places[-1])
         kept.mkdir(parents=True, exist_ok=True)
         for file in ("run.json", "machine.json", "eval.jsonl", "train.jsonl"):
             shutil.copyfile(run / file, kept / file)
