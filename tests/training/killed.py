@@ -52,7 +52,7 @@ def prepare_to_die(where: str, when: int) -> None:
         case "step":
             patch(member.Member, "step", lambda self, action, step: step == when, after=True)
         case "learnt":
-            patch(learner.Learner, "learn", lambda self, batches, step: step == when, after=True)
+            patch(learner.Learner, "learn", lambda self, batches, obs, step: step == when, after=True)
         case "reset":
             patch(learner.Learner, "reset", lambda self, step: step == when, after=True)
         case "before" | "after":
