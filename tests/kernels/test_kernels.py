@@ -18,23 +18,23 @@ from dualac.training import machine
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 
 
-def a_network(sizes: list[int], seed: int = 0, rows: int = 9) -> tuple[jax.Array, list[kernels.Layer]]:
+def some_networks(sizes: list[int], seed: int = 0, rows: int = 9, networks: int = 1) -> tuple[jax.Array, list[list[kernels.Layer]]]:
     draw = np.random.default_rng(seed)
 
     def normal(*shape: int) -> jax.Array:
         return jnp.asarray(draw.normal(size=shape), jnp.float32)
 
-    return normal(rows, sizes[0]), [(normal(n, m) / n**0.5, normal(m)) for n, m in itertools.pairwise(sizes)]
+    return normal(rows, sizes[0]), [[(normal(n, m) / n**0.5, normal(m)) for n, m in itertools.pairwise(sizes)] for _ in range(networks)]
 
 
-def everything(x: jax.Array, stack: list[kernels.Layer]) -> list[np.ndarray]:
+def everything(x: jax.Array, stacks: list[list[kernels.Layer]]) -> list[np.ndarray]:
     """Outputs, and the slopes of inputs, kernels and biases."""
 
-    def loss(x, stack):
-        y = kernels.layers([x], stack)
+    def loss(x, stacks):
+        y = kernels.layers([x], stacks)
         return (jnp.sin(y) * jnp.arange(1.0, 1.0 + y.size).reshape(y.shape)).sum(), y
 
-    slopes, y = jax.jit(jax.grad(loss, argnums=(0, 1), has_aux=True))(x, stack)
+    slopes, y = jax.jit(jax.grad(loss, argnums=(0, 1), has_aux=True))(x, stacks)
     return [np.asarray(leaf) for leaf in jax.tree.leaves((y, slopes))]
 
 
@@ -43,48 +43,62 @@ def test_where_there_is_a_compiler_the_passes_are_had():
 
 
 @settings(max_examples=40)
-@given(st.lists(st.integers(1, 70), min_size=2, max_size=4), st.integers(8, 60), st.integers(0, 1000))
-def test_layers_are_those_of_xla(sizes: list[int], rows: int, seed: int):
-    x, stack = a_network(sizes, seed, rows)
-    ours = everything(x, stack)
+@given(st.lists(st.integers(1, 70), min_size=2, max_size=4), st.integers(8, 60), st.integers(1, 3), st.integers(0, 1000))
+def test_layers_are_those_of_xla(sizes: list[int], rows: int, networks: int, seed: int):
+    given = some_networks(sizes, seed, rows, networks)
+    ours = everything(*given)
     with kernels.by_xla():
-        theirs = everything(x, stack)
+        theirs = everything(*given)
     for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4 * max(1.0, np.abs(other).max()))
 
 
+@pytest.mark.parametrize("networks", [2, 40], ids=lambda count: f"{count} networks")  # the latter by two passes
+def test_networks_that_go_together_are_what_each_is_alone_to_the_bit(networks: int):
+    x, stacks = some_networks([6, 40, 33, 2], rows=24, networks=networks)
+    y, of_input, *of_layers = everything(x, stacks)
+    slope = jax.jit(jax.grad(lambda x, stacks, weights: (jnp.sin(kernels.layers([x], stacks)) * weights).sum(), argnums=(0, 1)))
+    weights = jnp.arange(1.0, 1.0 + y.size).reshape(y.shape)
+    alone = [slope(x, [stack], weights[index][None]) for index, stack in enumerate(stacks)]
+    for one, found in zip(jax.tree.leaves([of_one for _, of_one in alone]), of_layers, strict=True):
+        np.testing.assert_array_equal(one, found)
+    np.testing.assert_allclose(sum(of_one for of_one, _ in alone), of_input, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 40)], ids=str)
 def test_axes_before_the_last_are_as_they_were(shape: tuple[int, ...]):
-    x, stack = a_network([5, 7, 3])
-    y = kernels.layers([jnp.broadcast_to(x[0], (*shape, 5))], stack)
-    assert y.shape == (*shape, 3)
-    np.testing.assert_allclose(y, np.broadcast_to(kernels.layers([x], stack)[0], y.shape), rtol=1e-5, atol=1e-5)
+    x, stacks = some_networks([5, 7, 3], networks=2)
+    y = kernels.layers([jnp.broadcast_to(x[0], (*shape, 5))], stacks)
+    assert y.shape == (2, *shape, 3)
+    for one, found in zip(kernels.layers([x], stacks)[:, 0], y, strict=True):
+        np.testing.assert_allclose(found, np.broadcast_to(one, found.shape), rtol=1e-5, atol=1e-5)
 
 
 def test_seeds_of_a_pack_are_what_each_is_alone_to_the_bit():
-    packs = [a_network([6, 40, 33, 2], seed, rows=24) for seed in range(3)]
+    packs = [some_networks([6, 40, 33, 2], seed, rows=24, networks=2) for seed in range(3)]
     together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *packs)
-    slope = jax.jit(jax.vmap(jax.grad(lambda x, stack: kernels.layers([x], stack).sum(), argnums=(0, 1))))(*together)
-    for index, (x, stack) in enumerate(packs):
-        alone = jax.jit(jax.grad(lambda x, stack: kernels.layers([x], stack).sum(), argnums=(0, 1)))(x, stack)
-        for one, all_ in zip(jax.tree.leaves(alone), jax.tree.leaves(slope), strict=True):
+    slope = jax.grad(lambda x, stacks: kernels.layers([x], stacks).sum(), argnums=(0, 1))
+    slopes = jax.jit(jax.vmap(slope))(*together)
+    for index, (x, stacks) in enumerate(packs):
+        alone = jax.jit(slope)(x, stacks)
+        for one, all_ in zip(jax.tree.leaves(alone), jax.tree.leaves(slopes), strict=True):
             np.testing.assert_array_equal(one, all_[index])
 
 
 @pytest.mark.parametrize("sizes", [[40, 40], [40, 64, 64], [40, 64, 1], [40, 64, 5]], ids=str)
 def test_what_is_no_number_stays_none(sizes: list[int]):
     """A run that diverges must be seen to: no ReLU and no minimum may swallow it."""
-    x, stack = a_network(sizes, rows=32)
-    y = kernels.layers([x.at[3, 2].set(jnp.nan)], stack)
+    x, stacks = some_networks(sizes, rows=32)
+    y = kernels.layers([x.at[3, 2].set(jnp.nan)], stacks)[0]
     assert np.isnan(y[3]).all() and np.isfinite(np.delete(np.asarray(y), 3, axis=0)).all()
 
 
 def test_slopes_that_nobody_asks_for_are_not_computed():
-    x, stack = a_network([17, 256, 256, 1], rows=256)
-    loss = lambda obs, action, stack: kernels.layers([obs, action], stack).sum()  # noqa: E731
+    x, stacks = some_networks([17, 256, 256, 1], rows=256, networks=2)
+    loss = lambda obs, action, stacks: kernels.layers([obs, action], stacks).sum()  # noqa: E731
 
     def calls(argnums: int) -> list[str]:
-        program = jax.jit(jax.grad(loss, argnums=argnums)).lower(x[:, :11], x[:, 11:], stack).compile().as_text()
+        program = jax.jit(jax.grad(loss, argnums=argnums)).lower(x[:, :11], x[:, 11:], stacks).compile().as_text()
         return sorted(re.findall(r'custom_call_target="dualac_(\w+)"', program))
 
     assert calls(0) == calls(1) == ["backward", "backward", "forward"]
@@ -117,15 +131,16 @@ from dualac.training import machine
 machine.pin(1)
 import jax, jax.numpy as jnp, numpy as np
 from dualac import kernels
-from tests.kernels.test_kernels import a_network, everything, some_parameters
+from tests.kernels.test_kernels import some_networks, everything, some_parameters
 
 def all_of_it():
-    found = everything(*a_network([23, 256, 250, 12], rows=256)) + everything(*a_network([5, 300, 1], rows=100))
+    found = everything(*some_networks([23, 256, 250, 12], rows=256)) + everything(*some_networks([5, 300, 1], rows=100))
+    found += everything(*some_networks([23, 256, 256, 1], rows=256, networks=2)) + everything(*some_networks([7, 90, 40], rows=30, networks=5))
     learned, grads = tuple(map(some_parameters, range(3))), some_parameters(3)
     moved = jax.jit(lambda: kernels.adam(learned, grads, np.float32(3e-2), np.float32(1e-3), b1=0.5, b2=0.99))()
     # What is below the smallest normal number XLA takes for zero, and so must whoever helps.
-    x, stack = a_network([30, 64, 64], rows=256)
-    tiny = jax.jit(lambda: kernels.layers([x * 1e-20], [(kernel * 1e-20, 0 * bias) for kernel, bias in stack]))()
+    x, (stack,) = some_networks([30, 64, 64], rows=256)
+    tiny = jax.jit(lambda: kernels.layers([x * 1e-20], [[(kernel * 1e-20, 0 * bias) for kernel, bias in stack]]))()
     fading = jax.tree.map(lambda leaf: 0 * leaf + 1e-38, learned)
     faded = jax.jit(lambda: kernels.adam(fading, jax.tree.map(jnp.zeros_like, grads), np.float32(3e-2), np.float32(1e-3), b1=0.5, b2=0.99))()
     assert (np.asarray(faded[1]["c"]) == 0).all()
@@ -170,10 +185,11 @@ def test_without_a_compiler_it_is_all_xla_s(tmp_path):
 
 
 def test_what_does_not_fit_is_refused():
-    x, stack = a_network([5, 40, 3])
-    for inputs, layers in (([x, x], stack), ([x], stack[::-1]), ([x], [(stack[0][0], jnp.zeros(1)), stack[1]])):
+    x, (stack, *_) = some_networks([5, 40, 3])
+    _, (other, *_) = some_networks([5, 30, 3])
+    for inputs, stacks in (([x, x], [stack]), ([x], [stack[::-1]]), ([x], [[(stack[0][0], jnp.zeros(1)), stack[1]]]), ([x], [stack, other])):
         with pytest.raises(TypeError, match="does not fit what it is given"):
-            kernels.layers(inputs, layers)
+            kernels.layers(inputs, stacks)
     learned, grads = tuple(map(some_parameters, range(3))), some_parameters(3)
     with pytest.raises(ValueError, match=r"structure|arity|keys|dict"):
         kernels.adam(learned, {name: grads[name] for name in "abc"}, jnp.float32(1), jnp.float32(1), b1=0.5, b2=0.99)

@@ -40,31 +40,40 @@ class Linear(nn.Module):
         return kernel, self.param("bias", nn.initializers.zeros, (self.width,)) if self.bias else jnp.zeros(self.width)
 
 
-def heads(inputs: Sequence[Array], trunk: "Trunk", *outputs: Linear) -> list[Array]:
-    """What several layers make of the same trunk, by one product."""
-    kernels, biases = zip(*(layer(trunk.hidden[-1]) for layer in outputs), strict=True)
-    return jnp.split(trunk(inputs, (jnp.concatenate(kernels, axis=-1), jnp.concatenate(biases))), len(outputs), axis=-1)
-
-
 class Trunk(nn.Module):
-    """Dense (-> LayerNorm) -> ReLU for each hidden width, and then this last layer, which is somebody else's."""
+    """Layers that each come before a ReLU, and what normalises each, to be applied by whoever asks."""
 
     hidden: Sequence[int]
     layer_norm: bool = False
 
     @nn.compact
-    def __call__(self, inputs: Sequence[Array], last: Layer) -> Array:
-        sizes = (sum(x.shape[-1] for x in inputs), *self.hidden)
-        stack = [Linear(width, name=f"Dense_{number}")(size) for number, (size, width) in enumerate(itertools.pairwise(sizes))]
-        watched = self.is_mutable_collection("intermediates") and not self.is_initializing()  # by `dormant`
-        if not self.layer_norm and not watched:
-            return layers(inputs, [*stack, last])
-        for number, layer in enumerate(stack):
-            x = layers(inputs, [layer])
-            x = nn.relu(nn.LayerNorm(name=f"LayerNorm_{number}")(x) if self.layer_norm else x)
-            self.sow("intermediates", "hidden", x)
-            inputs = [x]
-        return layers(inputs, [last])
+    def __call__(self, inputs: int) -> tuple[list[Layer], list[nn.LayerNorm]]:
+        sizes = itertools.pairwise((inputs, *self.hidden))
+        stack = [Linear(width, name=f"Dense_{number}")(size) for number, (size, width) in enumerate(sizes)]
+        return stack, [nn.LayerNorm(name=f"LayerNorm_{number}") for number in range(len(stack) if self.layer_norm else 0)]
+
+
+def through(network: nn.Module, inputs: Sequence[Array], trunks: Sequence[Trunk], lasts: Sequence[Layer]) -> Float[Array, "trunks *batch m"]:
+    """What these trunks of a network, each with a last layer behind it, make of the same inputs."""
+    stacks, norms = zip(*(trunk(sum(x.shape[-1] for x in inputs)) for trunk in trunks), strict=True)
+    watched = network.is_mutable_collection("intermediates") and not network.is_initializing()  # by `dormant`
+    if not norms[0] and not watched:
+        return layers(inputs, [[*stack, last] for stack, last in zip(stacks, lasts, strict=True)])
+    made = []
+    for stack, normed, last in zip(stacks, norms, lasts, strict=True):
+        hidden = inputs
+        for layer, norm in itertools.zip_longest(stack, normed):
+            x = layers(hidden, [[layer]])[0]
+            hidden = [nn.relu(norm(x) if norm else x)]
+            network.sow("intermediates", "hidden", hidden[0])
+        made.append(layers(hidden, [[last]])[0])
+    return jnp.stack(made)
+
+
+def heads(network: nn.Module, inputs: Sequence[Array], trunk: Trunk, *outputs: Linear) -> list[Array]:
+    """What several layers make of the same trunk, by one product."""
+    kernels, biases = zip(*(layer(trunk.hidden[-1]) for layer in outputs), strict=True)
+    return jnp.split(through(network, inputs, [trunk], [(jnp.concatenate(kernels, axis=-1), jnp.concatenate(biases))])[0], len(outputs), axis=-1)
 
 
 class DeterministicActor(nn.Module):
@@ -75,7 +84,7 @@ class DeterministicActor(nn.Module):
 
     @nn.compact
     def __call__(self, obs: Array) -> Array:
-        return heads([obs], Trunk(self.hidden), Linear(self.action_dim, name="mean"))[0]
+        return heads(self, [obs], Trunk(self.hidden), Linear(self.action_dim, name="mean"))[0]
 
 
 class GaussianActor(nn.Module):
@@ -86,7 +95,7 @@ class GaussianActor(nn.Module):
 
     @nn.compact
     def __call__(self, obs: Array) -> tuple[Array, Array]:
-        mean, raw = heads([obs], Trunk(self.hidden), Linear(self.action_dim, name="mean"), Linear(self.action_dim, gain=1.0, name="log_std"))
+        mean, raw = heads(self, [obs], Trunk(self.hidden), Linear(self.action_dim, name="mean"), Linear(self.action_dim, gain=1.0, name="log_std"))
         return mean, bounded_log_std(raw)
 
 
@@ -102,7 +111,7 @@ class Perturbation(nn.Module):
     def __call__(self, obs: Array, mean: Array) -> tuple[Array, Array]:
         names = ("shift", "log_multiplier") if self.widens else ("shift",)
         shift, *multiplier = heads(
-            [obs, mean], Trunk(self.hidden), *(Linear(self.action_dim, self.head_gain, bias=False, name=name) for name in names)
+            self, [obs, mean], Trunk(self.hidden), *(Linear(self.action_dim, self.head_gain, bias=False, name=name) for name in names)
         )
         return shift, jnp.tanh(multiplier[0]) if multiplier else jnp.zeros_like(shift)
 
@@ -121,7 +130,7 @@ class Critics(nn.Module):
     @nn.compact
     def __call__(self, obs: Array, action: Array) -> Float[Array, "critics *batch atoms"]:
         trunks = [Trunk(self.hidden, self.layer_norm, name=f"critic_{i}") for i in range(self.k)]
-        return jnp.stack([heads([obs, action], trunk, Linear(self.atoms, name=f"value_{i}"))[0] for i, trunk in enumerate(trunks)])
+        return through(self, [obs, action], trunks, [Linear(self.atoms, name=f"value_{i}")(self.hidden[-1]) for i in range(self.k)])
 
 
 def bounded_log_std(raw: Array) -> Array:

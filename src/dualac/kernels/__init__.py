@@ -16,27 +16,34 @@ from jaxtyping import Array, Float
 
 from dualac.kernels.library import BACKWARD, DESCEND, FOLLOW, FORWARD, WEIGH, by_xla, gather, maker, native, why_not
 
-__all__ = ["Layer", "adam", "by_xla", "gather", "layers", "maker", "native", "polyak", "why_not"]
+__all__ = ["Layer", "Stack", "adam", "by_xla", "gather", "layers", "maker", "native", "polyak", "why_not"]
 
 Layer = tuple[Float[Array, "n m"], Float[Array, "m"]]  # kernel and bias
+Stack = Sequence[Layer]  # of a network
 
-DEEPEST = 64  # layers of a pass
+MOST = 64  # layers of a pass, of all its networks
 FEW = 8  # rows below which XLA is as fast: what acts has one
 SMALL = 4096  # parameters up to which a pass would cost more than it saves
 NARROW = 64  # outputs up to which XLA's weight gradient is cheaper by the other side
 
 
-def layers(inputs: Sequence[Float[Array, "*batch _"]], stack: Sequence[Layer]) -> Float[Array, "*batch m"]:
-    """What these layers, a ReLU between every two, make of these inputs side by side.
+def layers(inputs: Sequence[Float[Array, "*batch _"]], stacks: Sequence[Stack]) -> Float[Array, "networks *batch m"]:
+    """What networks of the same sizes, each some layers with a ReLU between every two, make of the same inputs side by side.
 
     The inputs come apart since rarely the slopes of all are asked for: a critic's is asked for with respect to the action alone. By passes there are
     slopes, but no slopes of slopes.
     """
-    _require_sizes(inputs, stack)
-    batch = inputs[0].shape[:-1]
+    _require_sizes(inputs, stacks)
+    batch, depth = inputs[0].shape[:-1], len(stacks[0])
     rows = math.prod(batch)
-    if rows >= FEW and len(stack) <= DEEPEST and _fits(inputs, stack):
-        return _passed(tuple(x.reshape(rows, x.shape[-1]) for x in inputs), tuple(stack)).reshape(*batch, -1)
+    if rows < FEW or depth > MOST or not _fits(inputs, stacks):
+        return jnp.stack([_layer_by_layer(inputs, stack) for stack in stacks])
+    flat, together = tuple(x.reshape(rows, x.shape[-1]) for x in inputs), MOST // depth
+    passes = [_passed(flat, tuple(map(tuple, stacks[first : first + together]))) for first in range(0, len(stacks), together)]
+    return jnp.concatenate(passes).reshape(len(stacks), *batch, -1)
+
+
+def _layer_by_layer(inputs: Sequence[Float[Array, "*batch _"]], stack: Stack) -> Float[Array, "*batch m"]:
     *hidden, (kernel, bias) = stack
     for layer in hidden:
         inputs = [jax.nn.relu(_plus(_product(tuple(inputs), layer[0]), layer[1]))]
@@ -72,13 +79,14 @@ def polyak(slow: Any, fast: Any, weight: float) -> Any:
     return jax.tree.map(lambda slow, fast: (1.0 - weight) * slow + weight * fast, slow, fast)
 
 
-def _require_sizes(inputs: Sequence[Array], stack: Sequence[Layer]) -> None:
+def _require_sizes(inputs: Sequence[Array], stacks: Sequence[Stack]) -> None:
     """C would not notice."""
-    size = sum(x.shape[-1] for x in inputs)
-    for kernel, bias in stack:
-        if kernel.shape != (size, *bias.shape):
-            raise TypeError(f"a layer of kernel {kernel.shape} and bias {bias.shape} does not fit what it is given, {size} wide")
-        size = kernel.shape[1]
+    for stack in stacks:
+        size = sum(x.shape[-1] for x in inputs)
+        for (kernel, bias), (like, _) in zip(stack, stacks[0], strict=True):
+            if kernel.shape != (size, *bias.shape) or kernel.shape != like.shape:
+                raise TypeError(f"a layer of kernel {kernel.shape} and bias {bias.shape} does not fit what it is given, {size} wide, or its likes")
+            size = kernel.shape[1]
 
 
 def _fits(*trees: Any) -> bool:
@@ -108,28 +116,34 @@ Inputs = tuple[Array, ...]  # (rows, some columns) each
 
 
 @jax.custom_vjp
-def _passed(inputs: Inputs, stack: tuple[Layer, ...]) -> Float[Array, "rows m"]:
-    return _passed_and_seen(inputs, stack)[0]
+def _passed(inputs: Inputs, stacks: tuple[Stack, ...]) -> Float[Array, "networks rows m"]:
+    return _passed_and_seen(inputs, stacks)[0]
 
 
-def _passed_and_seen(inputs: Inputs, stack: tuple[Layer, ...]) -> tuple[Array, tuple[Inputs, list[Array], list[Array]]]:
-    """And what each layer saw."""
+def _passed_and_seen(inputs: Inputs, stacks: tuple[Stack, ...]) -> tuple[Array, tuple[Inputs, list[Array], list[list[Array]]]]:
+    """And what each layer saw: the first ones the same, the others what their own network had made of it."""
     x = jnp.concatenate(inputs, axis=-1)
-    made = [_float32(x.shape[0], kernel.shape[1]) for kernel, _ in stack]
-    *seen, y = _call(FORWARD, made)(x, *(array for layer in stack for array in layer))
-    return y, (inputs, [x, *seen], [kernel for kernel, _ in stack])
+    made = [_float32(len(stacks), x.shape[0], kernel.shape[1]) for kernel, _ in stacks[0]]
+    *seen, y = _call(FORWARD, made)(x, *(array for stack in stacks for layer in stack for array in layer))
+    return y, (inputs, [x, *seen], [[kernel for kernel, _ in stack] for stack in stacks])
 
 
-def _slopes(told: tuple[Inputs, list[Array], list[Array]], slope: Array) -> tuple[Inputs, tuple[Layer, ...]]:
+def _slopes(told: tuple[Inputs, list[Array], list[list[Array]]], slope: Array) -> tuple[Inputs, tuple[Stack, ...]]:
     """Each by a call of its own that XLA leaves out where nobody asks for it: hidden layers', kernels' and biases', every input's."""
     inputs, seen, kernels = told
-    hidden = list(zip(kernels, seen, strict=True))[:0:-1]  # a ReLU made each of these that were seen
+    networks, depth = len(kernels), len(seen)
+    by_relus = seen[:0:-1]
     slopes = [slope]
-    if hidden:
-        slopes += _call(BACKWARD, _alike([x for _, x in hidden]))(slope, *(array for pair in hidden for array in pair))
-    of_layers = _call(WEIGH, [*_alike(kernels), *(_float32(kernel.shape[1]) for kernel in kernels)])(*seen, *slopes[::-1])
-    of_inputs = tuple(_call(BACKWARD, _alike([x]))(slopes[-1], part)[0] for x, part in zip(inputs, _parts(kernels[0], inputs), strict=True))
-    return of_inputs, tuple(zip(of_layers[: len(kernels)], of_layers[len(kernels) :], strict=True))
+    if by_relus:
+        slopes += _call(BACKWARD, _alike(by_relus))(slope, *(kernel for of_one in kernels for kernel in of_one[:0:-1]), *by_relus)
+    every = [kernel for of_one in kernels for kernel in of_one]
+    weighed = _call(WEIGH, [*_alike(every), *(_float32(kernel.shape[1]) for kernel in every)])(*seen, *slopes[::-1])
+    of_layers = list(zip(weighed[: len(every)], weighed[len(every) :], strict=True))
+    parts = zip(*(_parts(of_one[0], inputs) for of_one in kernels), strict=True)
+    of_inputs = tuple(
+        _call(BACKWARD, [_float32(networks, *x.shape)])(slopes[-1], *part)[0].sum(axis=0) for x, part in zip(inputs, parts, strict=True)
+    )
+    return of_inputs, tuple(tuple(of_layers[first : first + depth]) for first in range(0, len(every), depth))
 
 
 def _parts(kernel: Array, inputs: Inputs) -> list[Array]:

@@ -10,37 +10,54 @@
 #include "team.h"
 #include "xla/ffi/api/c_api.h"
 
-#define MOST 64      /* layers of a network */
+#define MOST 64      /* products of a pass */
 #define PIECE 128    /* rows of a panel that are worth going through it for */
 #define ALONE 200000 /* operations that are sooner done than shared */
 #define CHUNK 8192   /* parameters that an optimiser moves at a time */
 
-/* ---- layers: one product after the other, of which each needs of the one before only its own rows; or all products at once ---- */
+/* ---- layers: of each network one product after the other, each of which needs of the one before only its own rows; or all products at once ---- */
 
 typedef struct {
-  int64_t count, parts;
-  double first;      /* share of the rows that the first of two parts has */
+  int64_t networks, layers, parts;
+  int64_t cut;       /* rows, all networks' behind one another, that the first of two parts has */
   int64_t took[2];   /* nanoseconds of each of two */
   const void* by[2]; /* and whose they were */
   int64_t piece;     /* rows of a panel that are taken at a time, about */
-  Product of[MOST];
+  Product of[MOST];  /* network by network */
 } Chain;
 
 /* Two cores are rarely as fast as one another for long, where others have their share of them. The rows are divided as both were lately. */
 static _Atomic double first_share = 0.5;
 #define SLOWLY 0.1 /* of the way at a time */
+#define FEW 0.15   /* of a network's rows that are not worth having its parameters on both cores */
 
-static int64_t end_of_part(const Chain* chain, int64_t part, int64_t rows) {
-  return chain->parts == 2 && part == 1 ? (int64_t)(chain->first * rows + 0.5) : part * rows / chain->parts;
+/* Where several networks are divided between two: between networks, if that is about right. A network that stays on a core has all it needs there. */
+static int64_t cut(int64_t networks, int64_t rows) {
+  double wanted = first_share * networks;
+  int64_t whole = (int64_t)(wanted + 0.5);
+  if (0 < whole && whole < networks && fabs(wanted - whole) < FEW) return whole * rows;
+  return (int64_t)(wanted * rows + 0.5);
+}
+
+static int64_t end_of_part(const Chain* chain, int64_t part) {
+  return chain->parts == 2 && part == 1 ? chain->cut : part * chain->networks * chain->of->rows / chain->parts;
+}
+
+static int64_t within(int64_t row, int64_t rows) { return row < 0 ? 0 : row > rows ? rows : row; }
+
+static void multiply_rows(const Product* p, const Product* end, int64_t first, int64_t last) {
+  for (; p < end && first < last; p++) {
+    if (p->columns == 1 && p->a.column == 1) multiply_by_one_column(p, first, last);
+    else for (int64_t number = 0; number < panels(p); number++) multiply_panel(p, number, first, last, p + 1 < end ? p + 1 : NULL);
+  }
 }
 
 static void multiply_part(const void* pass, int64_t part) {
   Chain* chain = (Chain*)pass;
-  int64_t began = nanoseconds();
-  for (const Product* p = chain->of; p < chain->of + chain->count; p++) {
-    int64_t first = end_of_part(chain, part, p->rows), last = end_of_part(chain, part + 1, p->rows);
-    if (p->columns == 1 && p->a.column == 1) multiply_by_one_column(p, first, last);
-    else for (int64_t number = 0; number < panels(p); number++) multiply_panel(p, number, first, last, p + 1 < chain->of + chain->count ? p + 1 : NULL);
+  int64_t began = nanoseconds(), first = end_of_part(chain, part), last = end_of_part(chain, part + 1), rows = chain->of->rows;
+  for (int64_t network = 0; network < chain->networks; network++, first -= rows, last -= rows) {
+    const Product* p = chain->of + network * chain->layers;
+    multiply_rows(p, p + chain->layers, within(first, rows), within(last, rows));
   }
   static _Thread_local char me;
   if (part < 2) {
@@ -51,16 +68,17 @@ static void multiply_part(const void* pass, int64_t part) {
 
 static void one_after_the_other(Chain* chain) {
   double operations = 0;
-  for (const Product* p = chain->of; p < chain->of + chain->count; p++) operations += 2.0 * p->rows * p->columns * p->depth;
-  int64_t rows = chain->of->rows;
+  for (const Product* p = chain->of; p < chain->of + chain->networks * chain->layers; p++) operations += 2.0 * p->rows * p->columns * p->depth;
+  int64_t rows = chain->networks * chain->of->rows;
   chain->parts = operations < ALONE ? 1 : team.helpers + 1;
   if (chain->parts > rows) chain->parts = rows;
-  chain->first = first_share;
+  chain->cut = cut(chain->networks, chain->of->rows);
   share(multiply_part, chain, chain->parts);
   if (chain->parts != 2 || chain->by[0] == chain->by[1] || !chain->took[0] || !chain->took[1]) return;
-  double mine = chain->first / chain->took[0], theirs = (1.0 - chain->first) / chain->took[1], wanted = mine / (mine + theirs);
+  double mine = (double)chain->cut / chain->took[0], theirs = (double)(rows - chain->cut) / chain->took[1], wanted = mine / (mine + theirs);
   wanted = wanted < 0.2 ? 0.2 : wanted > 0.8 ? 0.8 : wanted;
-  first_share = chain->first + SLOWLY * (wanted - chain->first);
+  double lately = first_share;
+  first_share = lately + SLOWLY * (wanted - lately);
 }
 
 static int64_t pieces(const Chain* chain, const Product* p) { return p->rows >= 2 * chain->piece ? p->rows / chain->piece : 1; }
@@ -76,14 +94,14 @@ static void multiply_piece(const void* pass, int64_t tile) {
 static void all_at_once(Chain* chain) {
   int64_t tiles = 0;
   chain->piece = team.helpers ? PIECE : INT64_MAX / 2; /* with helpers so small that nobody waits long for whoever is last */
-  for (int64_t i = 0; i < chain->count; i++) tiles += panels(chain->of + i) * pieces(chain, chain->of + i);
+  for (const Product* p = chain->of; p < chain->of + chain->networks * chain->layers; p++) tiles += panels(p) * pieces(chain, p);
   share(multiply_piece, chain, tiles);
 }
 
 /* ---- what XLA calls ---- */
 
 static const XLA_FFI_Buffer* given(const XLA_FFI_CallFrame* frame, int64_t place) { return frame->args.args[place]; }
-static float* result(const XLA_FFI_CallFrame* frame, int64_t place) { return ((XLA_FFI_Buffer*)frame->rets.rets[place])->data; }
+static const XLA_FFI_Buffer* made(const XLA_FFI_CallFrame* frame, int64_t place) { return frame->rets.rets[place]; }
 
 static int64_t length(const XLA_FFI_Buffer* buffer) {
   int64_t product = 1;
@@ -111,64 +129,83 @@ static XLA_FFI_Error* refuse(const XLA_FFI_CallFrame* frame, const char* why) {
   return frame->api->XLA_FFI_Error_Create(&args);
 }
 
-static XLA_FFI_Error* too_deep(const XLA_FFI_CallFrame* frame) { return refuse(frame, "dualac: a network has at most 64 layers"); }
+/* Networks of the same sizes go through a pass together. What each layer of them has or makes is one array, network by network; only their kernels
+ * and biases, and the slopes of these, are arrays of their own. */
 
-/* (x, kernel, bias, kernel, bias, ...) -> what each layer makes of what the one before made: a product and a bias, and through a ReLU but for the last. */
+static float* of_network(const XLA_FFI_Buffer* buffer, int64_t network) {
+  return (float*)buffer->data + (buffer->rank == 3 ? network * buffer->dims[1] * buffer->dims[2] : 0); /* what they all see is there once */
+}
+
+static int64_t wide(const XLA_FFI_Buffer* buffer) { return buffer->dims[buffer->rank - 1]; }
+
+static XLA_FFI_Error* too_many(const XLA_FFI_CallFrame* frame) { return refuse(frame, "dualac: a pass has at most 64 layers, of all its networks"); }
+
+/* (x, then of each network kernel, bias, kernel, bias, ...) -> what each layer makes of what the one before made: a product and a bias, and through a
+ * ReLU but for the last. */
 XLA_FFI_Error* dualac_forward(XLA_FFI_CallFrame* frame) {
   if (asked_for_version(frame)) return NULL;
-  Chain chain = {.count = frame->rets.size};
-  if (chain.count > MOST) return too_deep(frame);
-  const float* x = given(frame, 0)->data;
-  for (int64_t i = 0; i < chain.count; i++) {
-    const XLA_FFI_Buffer* kernel = given(frame, 1 + 2 * i);
-    int64_t inputs = kernel->dims[0], outputs = kernel->dims[1];
-    chain.of[i] = (Product){
-        .rows = given(frame, 0)->dims[0], .columns = outputs, .depth = inputs, .a = {x, inputs, 1}, .b = {kernel->data, outputs, 1},
-        .c = result(frame, i), .c_row = outputs, .c_column = 1, .bias = given(frame, 2 + 2 * i)->data, .relu = i + 1 < chain.count};
-    x = result(frame, i);
-  }
+  Chain chain = {.networks = made(frame, 0)->dims[0], .layers = frame->rets.size};
+  if (chain.networks * chain.layers > MOST) return too_many(frame);
+  for (int64_t network = 0; network < chain.networks; network++)
+    for (int64_t i = 0; i < chain.layers; i++) {
+      int64_t place = network * chain.layers + i;
+      const XLA_FFI_Buffer *x = i ? made(frame, i - 1) : given(frame, 0), *kernel = given(frame, 1 + 2 * place);
+      int64_t inputs = kernel->dims[0], outputs = kernel->dims[1];
+      chain.of[place] = (Product){
+          .rows = made(frame, 0)->dims[1], .columns = outputs, .depth = inputs, .a = {of_network(x, network), inputs, 1}, .b = {kernel->data, outputs, 1},
+          .c = of_network(made(frame, i), network), .c_row = outputs, .c_column = 1, .bias = given(frame, 2 + 2 * place)->data,
+          .relu = i + 1 < chain.layers};
+    }
   one_after_the_other(&chain);
   return NULL;
 }
 
-/* (slope, kernel, x, kernel, x, ...), from the last layer on -> the slopes of what ReLUs made each x of; and of (slope, kernel) that of x itself. */
+/* (slope, then of each network its kernels, from the last layer on, and then what each of these layers saw) -> the slopes of what ReLUs made that of;
+ * without what they saw, the slopes of that itself. */
 XLA_FFI_Error* dualac_backward(XLA_FFI_CallFrame* frame) {
   if (asked_for_version(frame)) return NULL;
-  Chain chain = {.count = frame->rets.size};
-  if (chain.count > MOST) return too_deep(frame);
-  const float* slope = given(frame, 0)->data;
-  for (int64_t i = 0; i < chain.count; i++) {
-    const XLA_FFI_Buffer* kernel = given(frame, 1 + 2 * i);
-    int64_t inputs = kernel->dims[0], outputs = kernel->dims[1];
-    chain.of[i] = (Product){
-        .rows = given(frame, 0)->dims[0], .columns = inputs, .depth = outputs, .a = {slope, outputs, 1}, .b = {kernel->data, 1, outputs},
-        .c = result(frame, i), .c_row = inputs, .c_column = 1, .above = frame->args.size > 2 ? given(frame, 2 + 2 * i)->data : NULL};
-    slope = result(frame, i);
-  }
+  Chain chain = {.networks = made(frame, 0)->dims[0], .layers = frame->rets.size};
+  int64_t products = chain.networks * chain.layers;
+  if (products > MOST) return too_many(frame);
+  for (int64_t network = 0; network < chain.networks; network++)
+    for (int64_t i = 0; i < chain.layers; i++) {
+      int64_t place = network * chain.layers + i;
+      const XLA_FFI_Buffer *slope = i ? made(frame, i - 1) : given(frame, 0), *kernel = given(frame, 1 + place);
+      int64_t inputs = kernel->dims[0], outputs = kernel->dims[1];
+      chain.of[place] = (Product){
+          .rows = made(frame, 0)->dims[1], .columns = inputs, .depth = outputs, .a = {of_network(slope, network), outputs, 1},
+          .b = {kernel->data, 1, outputs}, .c = of_network(made(frame, i), network), .c_row = inputs, .c_column = 1,
+          .above = frame->args.size > 1 + products ? of_network(given(frame, 1 + products + i), network) : NULL};
+    }
   one_after_the_other(&chain);
   return NULL;
 }
 
-/* (x, ..., slope, ...), one of each a layer -> x' slope, ..., and the sums of each slope's columns: the slopes of kernels and biases. */
+/* (what each layer saw, ..., the slope of what it made, ...) -> x' slope of each network's layers, and the sums of the slopes' columns: the slopes of
+ * kernels and biases. */
 XLA_FFI_Error* dualac_weigh(XLA_FFI_CallFrame* frame) {
   if (asked_for_version(frame)) return NULL;
-  Chain chain = {.count = frame->args.size / 2};
-  if (chain.count > MOST) return too_deep(frame);
-  for (int64_t i = 0; i < chain.count; i++) {
-    const XLA_FFI_Buffer *x = given(frame, i), *slope = given(frame, chain.count + i);
-    int64_t rows = x->dims[0], inputs = x->dims[1], outputs = slope->dims[1];
-    float *kernel = result(frame, i), *bias = result(frame, chain.count + i);
-    chain.of[i] = (Product){
-        .rows = inputs, .columns = outputs, .depth = rows, .a = {x->data, 1, inputs}, .b = {slope->data, outputs, 1},
+  Chain chain = {.layers = frame->args.size / 2};
+  chain.networks = frame->rets.size / 2 / chain.layers;
+  int64_t products = chain.networks * chain.layers;
+  if (products > MOST) return too_many(frame);
+  for (int64_t place = 0; place < products; place++) {
+    int64_t network = place / chain.layers, i = place % chain.layers;
+    const XLA_FFI_Buffer *seen = given(frame, i), *slopes = given(frame, chain.layers + i);
+    int64_t rows = slopes->dims[1], inputs = wide(seen), outputs = wide(slopes);
+    const float *x = of_network(seen, network), *slope = of_network(slopes, network);
+    float *kernel = made(frame, place)->data, *bias = made(frame, products + place)->data;
+    chain.of[place] = (Product){
+        .rows = inputs, .columns = outputs, .depth = rows, .a = {x, 1, inputs}, .b = {slope, outputs, 1},
         .c = kernel, .c_row = outputs, .c_column = 1, .sums = bias};
     if (outputs > LANES) continue;
     /* Few outputs: by the other side, whose panels are full. */
-    chain.of[i] = (Product){
-        .rows = outputs, .columns = inputs, .depth = rows, .a = {slope->data, 1, outputs}, .b = {x->data, inputs, 1},
+    chain.of[place] = (Product){
+        .rows = outputs, .columns = inputs, .depth = rows, .a = {slope, 1, outputs}, .b = {x, inputs, 1},
         .c = kernel, .c_row = 1, .c_column = outputs};
     memset(bias, 0, outputs * sizeof(float));
     for (int64_t k = 0; k < rows; k++)
-      for (int64_t j = 0; j < outputs; j++) bias[j] += ((const float*)slope->data)[k * outputs + j];
+      for (int64_t j = 0; j < outputs; j++) bias[j] += slope[k * outputs + j];
   }
   all_at_once(&chain);
   return NULL;
@@ -208,7 +245,7 @@ static void descend_chunk(const void* of, int64_t tile) {
   const XLA_FFI_CallFrame* frame = pass->frame;
   const float *p = given(frame, 2 + array)->data, *m = given(frame, 2 + n + array)->data, *v = given(frame, 2 + 2 * n + array)->data;
   const float* g = given(frame, 2 + 3 * n + array)->data;
-  float *new_p = result(frame, array), *new_m = result(frame, n + array), *new_v = result(frame, 2 * n + array);
+  float *new_p = made(frame, array)->data, *new_m = made(frame, n + array)->data, *new_v = made(frame, 2 * n + array)->data;
   const float b1 = pass->b1, b2 = pass->b2, new1 = pass->new1, new2 = pass->new2, step = pass->step, least = pass->least;
 #pragma GCC ivdep
   for (int64_t i = start; i < end; i++) {
@@ -234,7 +271,7 @@ static void follow_chunk(const void* of, int64_t tile) {
   const Pass* pass = of;
   int64_t start, end, array = chunk(pass, tile, &start, &end);
   const float *slow = given(pass->frame, array)->data, *fast = given(pass->frame, pass->arrays + array)->data;
-  float* moved = result(pass->frame, array);
+  float* moved = made(pass->frame, array)->data;
   const float weight = pass->weight;
   const float rest = pass->rest;
 #pragma GCC ivdep
