@@ -13,89 +13,103 @@
 #define MOST 64      /* products of a pass */
 #define PIECE 128    /* rows of a panel that are worth going through it for */
 #define ALONE 200000 /* operations that are sooner done than shared */
-#define CHUNK 8192   /* parameters that an optimiser moves at a time */
+#define AHEAD 256    /* parameters that are called for before they are moved */
+
+/* ---- how the cores of a run divide a pass: networks of the same sizes, laid behind one another ---- */
+
+/* Two cores are rarely as fast as one another for long, where others have their share of them. Work is divided as both were lately. */
+static _Atomic double first_share = 0.5;
+#define SLOWLY 0.1 /* of the way at a time */
+#define FEW 0.15   /* of a network that is not worth having its parameters on both cores */
+
+typedef struct {
+  int64_t networks, parts;
+  double cut; /* of two parts, how many networks the first has */
+} Division;
+
+static Division divided(int64_t networks, double operations) {
+  double cut = first_share * networks, whole = round(cut);
+  /* Between networks, if that is about right: a network that stays on a core has all it needs in that core's cache. */
+  if (0 < whole && whole < networks && fabs(cut - whole) < FEW) cut = whole;
+  return (Division){networks, operations < ALONE ? 1 : team.helpers + 1, cut};
+}
+
+/* In networks. */
+static double start_of_part(const Division* by, int64_t part) {
+  return by->parts == 2 && part == 1 ? by->cut : (double)(part * by->networks) / by->parts;
+}
 
 /* ---- layers: of each network one product after the other, each of which needs of the one before only its own rows; or all products at once ---- */
 
 typedef struct {
-  int64_t networks, layers, parts;
-  int64_t cut;       /* rows, all networks' behind one another, that the first of two parts has */
-  int64_t took[2];   /* nanoseconds of each of two */
-  const void* by[2]; /* and whose they were */
-  int64_t piece;     /* rows of a panel that are taken at a time, about */
-  Product of[MOST];  /* network by network */
+  Division by;
+  int64_t layers;
+  int64_t took[2];     /* nanoseconds of each of two parts */
+  const void* whom[2]; /* and whose they were */
+  Product of[MOST];    /* network by network */
 } Chain;
 
-/* Two cores are rarely as fast as one another for long, where others have their share of them. The rows are divided as both were lately. */
-static _Atomic double first_share = 0.5;
-#define SLOWLY 0.1 /* of the way at a time */
-#define FEW 0.15   /* of a network's rows that are not worth having its parameters on both cores */
+static double operations(const Product* p) { return 2.0 * p->rows * p->columns * p->depth; }
 
-/* Where several networks are divided between two: between networks, if that is about right. A network that stays on a core has all it needs there. */
-static int64_t cut(int64_t networks, int64_t rows) {
-  double wanted = first_share * networks;
-  int64_t whole = (int64_t)(wanted + 0.5);
-  if (0 < whole && whole < networks && fabs(wanted - whole) < FEW) return whole * rows;
-  return (int64_t)(wanted * rows + 0.5);
-}
-
-static int64_t end_of_part(const Chain* chain, int64_t part) {
-  return chain->parts == 2 && part == 1 ? chain->cut : part * chain->networks * chain->of->rows / chain->parts;
+static double of_one_network(const Chain* chain) {
+  double all = 0;
+  for (int64_t i = 0; i < chain->layers; i++) all += operations(chain->of + i);
+  return all;
 }
 
 static int64_t within(int64_t row, int64_t rows) { return row < 0 ? 0 : row > rows ? rows : row; }
 
-static void multiply_rows(const Product* p, const Product* end, int64_t first, int64_t last) {
+static void multiply_rows(const Product* p, const Product* end, int64_t first, int64_t last, int down) {
   for (; p < end && first < last; p++) {
     if (p->columns == 1 && p->a.column == 1) multiply_by_one_column(p, first, last);
-    else for (int64_t number = 0; number < panels(p); number++) multiply_panel(p, number, first, last, p + 1 < end ? p + 1 : NULL);
+    else for (int64_t number = 0; number < panels(p); number++) multiply_panel(p, number, first, last, p + 1 < end ? p + 1 : NULL, down);
   }
 }
 
 static void multiply_part(const void* pass, int64_t part) {
   Chain* chain = (Chain*)pass;
-  int64_t began = nanoseconds(), first = end_of_part(chain, part), last = end_of_part(chain, part + 1), rows = chain->of->rows;
-  for (int64_t network = 0; network < chain->networks; network++, first -= rows, last -= rows) {
+  int64_t began = nanoseconds(), rows = chain->of->rows;
+  int64_t first = (int64_t)(start_of_part(&chain->by, part) * rows + 0.5), last = (int64_t)(start_of_part(&chain->by, part + 1) * rows + 0.5);
+  for (int64_t network = 0; network < chain->by.networks; network++, first -= rows, last -= rows) {
     const Product* p = chain->of + network * chain->layers;
-    multiply_rows(p, p + chain->layers, within(first, rows), within(last, rows));
+    /* Down, away from the next part: a core reads on past the end of what it goes through, and would take from the other what that is about to write. */
+    multiply_rows(p, p + chain->layers, within(first, rows), within(last, rows), !part);
   }
   static _Thread_local char me;
   if (part < 2) {
     chain->took[part] = nanoseconds() - began;
-    chain->by[part] = &me;
+    chain->whom[part] = &me;
   }
 }
 
-static void one_after_the_other(Chain* chain) {
-  double operations = 0;
-  for (const Product* p = chain->of; p < chain->of + chain->networks * chain->layers; p++) operations += 2.0 * p->rows * p->columns * p->depth;
-  int64_t rows = chain->networks * chain->of->rows;
-  chain->parts = operations < ALONE ? 1 : team.helpers + 1;
-  if (chain->parts > rows) chain->parts = rows;
-  chain->cut = cut(chain->networks, chain->of->rows);
-  share(multiply_part, chain, chain->parts);
-  if (chain->parts != 2 || chain->by[0] == chain->by[1] || !chain->took[0] || !chain->took[1]) return;
-  double mine = (double)chain->cut / chain->took[0], theirs = (double)(rows - chain->cut) / chain->took[1], wanted = mine / (mine + theirs);
+static void one_after_the_other(Chain* chain, int64_t networks) {
+  chain->by = divided(networks, networks * of_one_network(chain));
+  share(multiply_part, chain, chain->by.parts);
+  if (chain->by.parts != 2 || chain->whom[0] == chain->whom[1] || !chain->took[0] || !chain->took[1]) return;
+  double mine = chain->by.cut / chain->took[0], theirs = (networks - chain->by.cut) / chain->took[1], wanted = mine / (mine + theirs);
   wanted = wanted < 0.2 ? 0.2 : wanted > 0.8 ? 0.8 : wanted;
   double lately = first_share;
   first_share = lately + SLOWLY * (wanted - lately);
 }
 
-static int64_t pieces(const Chain* chain, const Product* p) { return p->rows >= 2 * chain->piece ? p->rows / chain->piece : 1; }
-
-static void multiply_piece(const void* pass, int64_t tile) {
+/* Of each product some panels, for some of the rows, such that about as many operations come before as the part begins behind. */
+static void multiply_panels(const void* pass, int64_t part) {
   const Chain* chain = pass;
-  const Product* p = chain->of;
-  for (; tile >= panels(p) * pieces(chain, p); p++) tile -= panels(p) * pieces(chain, p);
-  int64_t piece = tile / panels(p), all = pieces(chain, p);
-  multiply_panel(p, tile % panels(p), piece * p->rows / all, (piece + 1) * p->rows / all, NULL);
+  double first = start_of_part(&chain->by, part), last = start_of_part(&chain->by, part + 1), all = of_one_network(chain), before = 0;
+  for (const Product* p = chain->of; p < chain->of + chain->by.networks * chain->layers; p++) {
+    int64_t pieces = chain->by.parts > 1 && p->rows >= 2 * PIECE ? p->rows / PIECE : 1, tiles = pieces * panels(p);
+    for (int64_t tile = 0; tile < tiles; tile++) {
+      double middle = (before + operations(p) * (tile + 0.5) / tiles) / all;
+      int64_t piece = tile / panels(p);
+      if (first <= middle && middle < last) multiply_panel(p, tile % panels(p), piece * p->rows / pieces, (piece + 1) * p->rows / pieces, NULL, 0);
+    }
+    before += operations(p);
+  }
 }
 
-static void all_at_once(Chain* chain) {
-  int64_t tiles = 0;
-  chain->piece = team.helpers ? PIECE : INT64_MAX / 2; /* with helpers so small that nobody waits long for whoever is last */
-  for (const Product* p = chain->of; p < chain->of + chain->networks * chain->layers; p++) tiles += panels(p) * pieces(chain, p);
-  share(multiply_piece, chain, tiles);
+static void all_at_once(Chain* chain, int64_t networks) {
+  chain->by = divided(networks, networks * of_one_network(chain));
+  share(multiply_panels, chain, chain->by.parts);
 }
 
 /* ---- what XLA calls ---- */
@@ -144,9 +158,10 @@ static XLA_FFI_Error* too_many(const XLA_FFI_CallFrame* frame) { return refuse(f
  * ReLU but for the last. */
 XLA_FFI_Error* dualac_forward(XLA_FFI_CallFrame* frame) {
   if (asked_for_version(frame)) return NULL;
-  Chain chain = {.networks = made(frame, 0)->dims[0], .layers = frame->rets.size};
-  if (chain.networks * chain.layers > MOST) return too_many(frame);
-  for (int64_t network = 0; network < chain.networks; network++)
+  int64_t networks = made(frame, 0)->dims[0];
+  Chain chain = {.layers = frame->rets.size};
+  if (networks * chain.layers > MOST) return too_many(frame);
+  for (int64_t network = 0; network < networks; network++)
     for (int64_t i = 0; i < chain.layers; i++) {
       int64_t place = network * chain.layers + i;
       const XLA_FFI_Buffer *x = i ? made(frame, i - 1) : given(frame, 0), *kernel = given(frame, 1 + 2 * place);
@@ -156,7 +171,7 @@ XLA_FFI_Error* dualac_forward(XLA_FFI_CallFrame* frame) {
           .c = of_network(made(frame, i), network), .c_row = outputs, .c_column = 1, .bias = given(frame, 2 + 2 * place)->data,
           .relu = i + 1 < chain.layers};
     }
-  one_after_the_other(&chain);
+  one_after_the_other(&chain, networks);
   return NULL;
 }
 
@@ -164,10 +179,11 @@ XLA_FFI_Error* dualac_forward(XLA_FFI_CallFrame* frame) {
  * without what they saw, the slopes of that itself. */
 XLA_FFI_Error* dualac_backward(XLA_FFI_CallFrame* frame) {
   if (asked_for_version(frame)) return NULL;
-  Chain chain = {.networks = made(frame, 0)->dims[0], .layers = frame->rets.size};
-  int64_t products = chain.networks * chain.layers;
+  int64_t networks = made(frame, 0)->dims[0];
+  Chain chain = {.layers = frame->rets.size};
+  int64_t products = networks * chain.layers;
   if (products > MOST) return too_many(frame);
-  for (int64_t network = 0; network < chain.networks; network++)
+  for (int64_t network = 0; network < networks; network++)
     for (int64_t i = 0; i < chain.layers; i++) {
       int64_t place = network * chain.layers + i;
       const XLA_FFI_Buffer *slope = i ? made(frame, i - 1) : given(frame, 0), *kernel = given(frame, 1 + place);
@@ -177,7 +193,7 @@ XLA_FFI_Error* dualac_backward(XLA_FFI_CallFrame* frame) {
           .b = {kernel->data, 1, outputs}, .c = of_network(made(frame, i), network), .c_row = inputs, .c_column = 1,
           .above = frame->args.size > 1 + products ? of_network(given(frame, 1 + products + i), network) : NULL};
     }
-  one_after_the_other(&chain);
+  one_after_the_other(&chain, networks);
   return NULL;
 }
 
@@ -186,8 +202,7 @@ XLA_FFI_Error* dualac_backward(XLA_FFI_CallFrame* frame) {
 XLA_FFI_Error* dualac_weigh(XLA_FFI_CallFrame* frame) {
   if (asked_for_version(frame)) return NULL;
   Chain chain = {.layers = frame->args.size / 2};
-  chain.networks = frame->rets.size / 2 / chain.layers;
-  int64_t products = chain.networks * chain.layers;
+  int64_t products = frame->rets.size / 2;
   if (products > MOST) return too_many(frame);
   for (int64_t place = 0; place < products; place++) {
     int64_t network = place / chain.layers, i = place % chain.layers;
@@ -207,7 +222,7 @@ XLA_FFI_Error* dualac_weigh(XLA_FFI_CallFrame* frame) {
     for (int64_t k = 0; k < rows; k++)
       for (int64_t j = 0; j < outputs; j++) bias[j] += slope[k * outputs + j];
   }
-  all_at_once(&chain);
+  all_at_once(&chain, products / chain.layers);
   return NULL;
 }
 
@@ -216,45 +231,57 @@ XLA_FFI_Error* dualac_weigh(XLA_FFI_CallFrame* frame) {
 typedef struct {
   const XLA_FFI_CallFrame* frame;
   int64_t first, arrays; /* of the arguments, how many come before the arrays, and how many arrays of each kind there are */
+  int64_t parts;
   float b1, b2, new1, new2; /* how much of the means is kept, and how much of a gradient comes to them */
   float step, least, rest, weight;
 } Pass;
 
-/* The tile's array and the numbers of it that are meant. */
-static int64_t chunk(const Pass* pass, int64_t tile, int64_t* start, int64_t* end) {
-  for (int64_t array = 0;; array++) {
-    int64_t size = length(given(pass->frame, pass->first + array)), tiles = (size + CHUNK - 1) / CHUNK;
-    if (tile < tiles) {
-      *start = tile * CHUNK;
-      *end = *start + CHUNK < size ? *start + CHUNK : size;
-      return array;
-    }
-    tile -= tiles;
+typedef void (*Move)(const Pass* pass, int64_t array, int64_t start, int64_t end);
+
+static int64_t numbers(const Pass* pass) {
+  int64_t total = 0;
+  for (int64_t array = 0; array < pass->arrays; array++) total += length(given(pass->frame, pass->first + array));
+  return total;
+}
+
+/* A part of all numbers, always the same ones: they stay in a core's cache. */
+static void move_part(const Pass* pass, int64_t part, Move move) {
+  int64_t all = numbers(pass), first = part * all / pass->parts, last = (part + 1) * all / pass->parts;
+  for (int64_t array = 0; array < pass->arrays; array++) {
+    int64_t size = length(given(pass->frame, pass->first + array));
+    if (first < size && last > 0) move(pass, array, within(first, size), within(last, size));
+    first -= size;
+    last -= size;
   }
 }
 
-static int64_t chunks(const Pass* pass) {
-  int64_t tiles = 0;
-  for (int64_t array = 0; array < pass->arrays; array++) tiles += (length(given(pass->frame, pass->first + array)) + CHUNK - 1) / CHUNK;
-  return tiles;
+static void move_all(Pass* pass, Work part) {
+  pass->parts = numbers(pass) < ALONE / 20 ? 1 : team.helpers + 1;
+  share(part, pass, pass->parts);
 }
 
-static void descend_chunk(const void* of, int64_t tile) {
-  const Pass* pass = of;
-  int64_t start, end, n = pass->arrays, array = chunk(pass, tile, &start, &end);
+static void descend_array(const Pass* pass, int64_t array, int64_t start, int64_t end) {
   const XLA_FFI_CallFrame* frame = pass->frame;
+  int64_t n = pass->arrays, run = pass->parts > 1 ? AHEAD : end - start;
   const float *p = given(frame, 2 + array)->data, *m = given(frame, 2 + n + array)->data, *v = given(frame, 2 + 2 * n + array)->data;
   const float* g = given(frame, 2 + 3 * n + array)->data;
   float *new_p = made(frame, array)->data, *new_m = made(frame, n + array)->data, *new_v = made(frame, 2 * n + array)->data;
   const float b1 = pass->b1, b2 = pass->b2, new1 = pass->new1, new2 = pass->new2, step = pass->step, least = pass->least;
+  for (int64_t stop; start < end; start = stop) {
+    stop = end - start < run ? end : start + run;
+    /* What other cores have read takes long to be had for writing: as much at a time as the core can wait for. */
+    for (int64_t i = stop; i < end && i < stop + run; i += 16) __builtin_prefetch(new_p + i, 1);
 #pragma GCC ivdep
-  for (int64_t i = start; i < end; i++) {
-    float mean = b1 * m[i] + new1 * g[i], square = b2 * v[i] + new2 * (g[i] * g[i]);
-    new_p[i] = p[i] - step * mean / (sqrtf(square) + least);
-    new_m[i] = mean;
-    new_v[i] = square;
+    for (int64_t i = start; i < stop; i++) {
+      float mean = b1 * m[i] + new1 * g[i], square = b2 * v[i] + new2 * (g[i] * g[i]);
+      new_p[i] = p[i] - step * mean / (sqrtf(square) + least);
+      new_m[i] = mean;
+      new_v[i] = square;
+    }
   }
 }
+
+static void descend_part(const void* pass, int64_t part) { move_part(pass, part, descend_array); }
 
 /* (step, least, parameters..., means..., squares..., gradients...) -> parameters..., means..., squares... after a step of Adam. */
 XLA_FFI_Error* dualac_descend(XLA_FFI_CallFrame* frame) {
@@ -263,25 +290,24 @@ XLA_FFI_Error* dualac_descend(XLA_FFI_CallFrame* frame) {
       .frame = frame, .first = 2, .arrays = (frame->args.size - 2) / 4, .b1 = *(const float*)attribute(frame, 0), .b2 = *(const float*)attribute(frame, 1),
       .new1 = *(const float*)attribute(frame, 2), .new2 = *(const float*)attribute(frame, 3),
       .step = *(const float*)given(frame, 0)->data, .least = *(const float*)given(frame, 1)->data};
-  share(descend_chunk, &pass, chunks(&pass));
+  move_all(&pass, descend_part);
   return NULL;
 }
 
-static void follow_chunk(const void* of, int64_t tile) {
-  const Pass* pass = of;
-  int64_t start, end, array = chunk(pass, tile, &start, &end);
+static void follow_array(const Pass* pass, int64_t array, int64_t start, int64_t end) {
   const float *slow = given(pass->frame, array)->data, *fast = given(pass->frame, pass->arrays + array)->data;
   float* moved = made(pass->frame, array)->data;
-  const float weight = pass->weight;
-  const float rest = pass->rest;
+  const float rest = pass->rest, weight = pass->weight;
 #pragma GCC ivdep
   for (int64_t i = start; i < end; i++) moved[i] = rest * slow[i] + weight * fast[i];
 }
+
+static void follow_part(const void* pass, int64_t part) { move_part(pass, part, follow_array); }
 
 /* (slow..., fast...) -> slow... a little closer. */
 XLA_FFI_Error* dualac_follow(XLA_FFI_CallFrame* frame) {
   if (asked_for_version(frame)) return NULL;
   Pass pass = {.frame = frame, .arrays = frame->args.size / 2, .rest = *(const float*)attribute(frame, 0), .weight = *(const float*)attribute(frame, 1)};
-  share(follow_chunk, &pass, chunks(&pass));
+  move_all(&pass, follow_part);
   return NULL;
 }

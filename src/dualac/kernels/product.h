@@ -198,8 +198,8 @@ static void call_for(const Product* p, int64_t number, int64_t share, int64_t sh
   }
 }
 
-/* The rows from `first` to before `last` of this panel's columns. */
-static void multiply_panel(const Product* p, int64_t number, int64_t first, int64_t last, const Product* next) {
+/* The rows from `first` to before `last` of this panel's columns, from the last of them `down`, or up. */
+static void multiply_panel(const Product* p, int64_t number, int64_t first, int64_t last, const Product* next, int down) {
   int64_t column = number * PANEL, columns = width(p, number);
   int across = p->a.column != 1, full = columns == PANEL, whole = full && p->c_column == 1 && !p->bias == !p->relu;
   const float* panel = p->b.of + column;
@@ -212,7 +212,8 @@ static void multiply_panel(const Product* p, int64_t number, int64_t first, int6
   }
   if (p->sums && !first) add_up(panel, panel_row, p->depth, columns, p->sums + column);
   int64_t blocks = (last - first + BLOCK - 1) / BLOCK; /* as equal as can be */
-  for (int64_t i = 0; i < blocks; i++) {
+  for (int64_t done = 0; done < blocks; done++) {
+    int64_t i = down ? blocks - 1 - done : done;
     int64_t row = first + i * (last - first) / blocks;
     int rows = (int)(first + (i + 1) * (last - first) / blocks - row);
     if (!across) number + 1 < panels(p) ? call_for(p, number + 1, i, blocks) : next ? call_for(next, 0, i, blocks) : (void)0;
