@@ -1,4 +1,4 @@
-"""Where compiled programs are kept, and for which machine they were compiled."""
+"""How programs are compiled, for which machine, and where they are kept."""
 
 import contextlib
 import hashlib
@@ -6,7 +6,19 @@ import importlib.metadata
 import os
 import platform
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+# XLA's newer way to compile fused operations takes 250 MB, for programs that are no faster (docs/performance.md, "Memory").
+COMPILER = {"xla_cpu_use_fusion_emitters": False}
+
+
+def compiled(function: Callable, *, donate_argnums: tuple[int, ...] = ()) -> Any:
+    """By XLA, when it is first called: never within another that is."""
+    import jax
+
+    return jax.jit(function, donate_argnums=donate_argnums, compiler_options=COMPILER)
 
 
 def cpu_model() -> str:

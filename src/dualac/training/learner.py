@@ -11,6 +11,7 @@ import numpy as np
 from dualac.agents.actor_critic import cheap, make_agent
 from dualac.errors import DataError
 from dualac.kernels import gather
+from dualac.programs import compiled
 from dualac.training import machine
 from dualac.training.bundle import Bundle
 from dualac.training.checkpoint import Arrays, Snapshot
@@ -62,20 +63,20 @@ class Learner:
         self._keys = {purpose: self._stack([key[purpose] for key in keys]) for purpose in (EXPLORE, UPDATE, HEAR)}
         self._learning_keys = self._keys[UPDATE], self._keys[EXPLORE]
         self._first_learning = max(run.warmup, 1)
-        self._init = jax.jit(lambda key, step: self.agent.init(jax.random.fold_in(key, step)))
-        self._reset = jax.jit(lambda state, key, step: self.agent.reset(state, jax.random.fold_in(key, step)))
-        self._restart = jax.jit(lambda state, key, step: self.agent.restart_explorer(state, jax.random.fold_in(key, step)))
-        self._diagnose = jax.jit(self.agent.diagnose)
-        self._value = jax.jit(self.agent.value)
+        self._init = compiled(lambda key, step: self.agent.init(jax.random.fold_in(key, step)))
+        self._reset = compiled(lambda state, key, step: self.agent.reset(state, jax.random.fold_in(key, step)))
+        self._restart = compiled(lambda state, key, step: self.agent.restart_explorer(state, jax.random.fold_in(key, step)))
+        self._diagnose = compiled(self.agent.diagnose)
+        self._value = compiled(self.agent.value)
         blank = jax.eval_shape(self._init, self._init_keys[0], np.uint32(0))
         self._bundle = Bundle(blank)
-        self._tie = jax.jit(self._lift(self._bundle.tie, (0,)))
-        self._untie = jax.jit(self._lift(self._bundle.untie, (0,)))
+        self._tie = compiled(self._lift(self._bundle.tie, (0,)))
+        self._untie = compiled(self._lift(self._bundle.untie, (0,)))
         self._explored = self._bundle.numbers(self.agent.exploring)
-        self._explore = jax.jit(self._lift(self._explore_held, (0, 0, 0, None)))
-        self._exploit = jax.jit(lambda state, obs: self.agent.exploit(state, (), obs)[0])
-        self._learn = jax.jit(self._lift(self._learn_one, (0, 0, 0, Lesson(0, 0, None))), donate_argnums=(0, 1))
-        self._hear = jax.jit(self._lift(self._hear_one, (0, 0, 0, 0, None)))
+        self._explore = compiled(self._lift(self._explore_held, (0, 0, 0, None)))
+        self._exploit = compiled(lambda state, obs: self.agent.exploit(state, (), obs)[0])
+        self._learn = compiled(self._lift(self._learn_one, (0, 0, 0, Lesson(0, 0, None))), donate_argnums=(0, 1))
+        self._hear = compiled(self._lift(self._hear_one, (0, 0, 0, 0, None)))
         # Traced once and inlined wherever they are called: the same programs as without jit. `step` is traced here for the names of its metrics.
         self._act, self._step = (jax.jit(function, inline=True) for function in (self.agent.explore, self.agent.step))
         batch = _blank_batch(run.batch_size, spec)

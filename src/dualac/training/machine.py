@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dualac.errors import COMMAND, UsageError
-from dualac.programs import cpu_model, writable_cache
+from dualac.programs import COMPILER, cpu_model, writable_cache
 
 VERSIONS = ("dualac", "jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "dm_control", "metaworld", "myosuite")
 _leases: list[int] = []  # file descriptors: a core is ours until this process ends
@@ -162,6 +162,7 @@ def fingerprint() -> dict[str, Any]:
         "device": cpu_model() if jax.default_backend() == "cpu" else jax.devices()[0].device_kind,
         "cores": len(usable_cores()),
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
+        "compiler": COMPILER,
         "matmul_precision": str(jax.config.jax_default_matmul_precision),  # pyright: ignore[reportAttributeAccessIssue]
         "kernels": maker(),
     }

@@ -8,6 +8,7 @@ import numpy as np
 
 from dualac.agents.actor_critic import make_agent
 from dualac.errors import DataError, UsageError
+from dualac.programs import compiled
 from dualac.training.checkpoint import Checkpoints
 from dualac.training.learner import rebuilt
 from dualac.training.member import EPISODE
@@ -49,7 +50,7 @@ class LoadedPolicy:
         self.run, self.step, self.spec, self.damaged = loaded.run, loaded.step, loaded.spec, loaded.damaged
         agent = loaded.agent
         self._state = jax.device_put(agent.judged(loaded.state))
-        self._exploit = jax.jit(lambda state, obs: agent.exploit(state, (), obs)[0])
+        self._exploit = compiled(lambda state, obs: agent.exploit(state, (), obs)[0])
 
     def __call__(self, obs: np.ndarray) -> np.ndarray:
         given = np.asarray(obs, np.float32)
