@@ -3,6 +3,7 @@
 import itertools
 import re
 import shutil
+from typing import Any
 
 import hypothesis.strategies as st
 import jax
@@ -27,15 +28,20 @@ def some_networks(sizes: list[int], seed: int = 0, rows: int = 9, networks: int 
     return normal(rows, sizes[0]), [[(normal(n, m) / n**0.5, normal(m)) for n, m in itertools.pairwise(sizes)] for _ in range(networks)]
 
 
-def everything(x: jax.Array, stacks: list[list[kernels.Layer]]) -> list[np.ndarray]:
-    """Outputs, and the slopes of inputs, kernels and biases."""
+def slopes(x: jax.Array, stacks: list[list[kernels.Layer]]) -> Any:
+    """Those of inputs, kernels and biases, and the outputs."""
 
     def loss(x, stacks):
         y = kernels.layers([x], stacks)
         return (jnp.sin(y) * jnp.arange(1.0, 1.0 + y.size).reshape(y.shape)).sum(), y
 
-    slopes, y = jax.jit(jax.grad(loss, argnums=(0, 1), has_aux=True))(x, stacks)
-    return [np.asarray(leaf) for leaf in jax.tree.leaves((y, slopes))]
+    return jax.grad(loss, argnums=(0, 1), has_aux=True)(x, stacks)
+
+
+def everything(x: jax.Array, stacks: list[list[kernels.Layer]]) -> list[np.ndarray]:
+    """Outputs, and the slopes of inputs, kernels and biases."""
+    of_all, y = jax.jit(lambda *given: slopes(*given))(x, stacks)  # a function of its own: JAX would know `slopes` again, whoever is to compute it
+    return [np.asarray(leaf) for leaf in jax.tree.leaves((y, of_all))]
 
 
 def test_where_there_is_a_compiler_the_passes_are_had():
@@ -131,21 +137,23 @@ from dualac.training import machine
 machine.pin(1)
 import jax, jax.numpy as jnp, numpy as np
 from dualac import kernels
-from tests.kernels.test_kernels import some_networks, everything, some_parameters
+from tests.kernels.test_kernels import slopes, some_networks, some_parameters
+
+given = [some_networks(sizes, rows=rows, networks=count) for sizes, rows, count in (
+    ([23, 256, 250, 12], 256, 1), ([5, 300, 1], 100, 1), ([23, 256, 256, 1], 256, 2), ([7, 90, 40], 30, 5))]
+learned, grads = tuple(map(some_parameters, range(3))), some_parameters(3)
+descend = lambda learned, grads: kernels.adam(learned, grads, np.float32(3e-2), np.float32(1e-3), b1=0.5, b2=0.99)
+# What is below the smallest normal number XLA takes for zero, and so must whoever helps.
+x, (stack,) = some_networks([30, 64, 64], rows=256)
+tiny = lambda: kernels.layers([x * 1e-20], [[(kernel * 1e-20, 0 * bias) for kernel, bias in stack]])
+fading = jax.tree.map(lambda leaf: 0 * leaf + 1e-38, learned)
+programs = [jax.jit(lambda: ([slopes(*one) for one in given], descend(learned, grads), kernels.polyak(*learned[:2], 0.005))), jax.jit(tiny)]
+programs.append(jax.jit(lambda: descend(fading, jax.tree.map(jnp.zeros_like, grads))))
 
 def all_of_it():
-    found = everything(*some_networks([23, 256, 250, 12], rows=256)) + everything(*some_networks([5, 300, 1], rows=100))
-    found += everything(*some_networks([23, 256, 256, 1], rows=256, networks=2)) + everything(*some_networks([7, 90, 40], rows=30, networks=5))
-    learned, grads = tuple(map(some_parameters, range(3))), some_parameters(3)
-    moved = jax.jit(lambda: kernels.adam(learned, grads, np.float32(3e-2), np.float32(1e-3), b1=0.5, b2=0.99))()
-    # What is below the smallest normal number XLA takes for zero, and so must whoever helps.
-    x, (stack,) = some_networks([30, 64, 64], rows=256)
-    tiny = jax.jit(lambda: kernels.layers([x * 1e-20], [[(kernel * 1e-20, 0 * bias) for kernel, bias in stack]]))()
-    fading = jax.tree.map(lambda leaf: 0 * leaf + 1e-38, learned)
-    faded = jax.jit(lambda: kernels.adam(fading, jax.tree.map(jnp.zeros_like, grads), np.float32(3e-2), np.float32(1e-3), b1=0.5, b2=0.99))()
-    assert (np.asarray(faded[1]["c"]) == 0).all()
-    moved = moved, tiny, faded
-    return found + [np.asarray(leaf) for leaf in jax.tree.leaves(moved)]
+    found = [program() for program in programs]
+    assert (np.asarray(found[-1][1]["c"]) == 0).all()
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(found)]
 
 alone = all_of_it()
 def same(): return all((a == b).all() for a, b in zip(alone, all_of_it(), strict=True))
