@@ -40,7 +40,8 @@ def slopes(x: jax.Array, stacks: list[list[kernels.Layer]]) -> Any:
 
 def everything(x: jax.Array, stacks: list[list[kernels.Layer]]) -> list[np.ndarray]:
     """Outputs, and the slopes of inputs, kernels and biases."""
-    of_all, y = jax.jit(lambda *given: slopes(*given))(x, stacks)  # a function of its own: JAX would know `slopes` again, whoever is to compute it
+    anew = lambda *given: slopes(*given)  # noqa: E731, PLW0108  JAX would know `slopes` again, whoever is to compute it now
+    of_all, y = jax.jit(anew)(x, stacks)
     return [np.asarray(leaf) for leaf in jax.tree.leaves((y, of_all))]
 
 

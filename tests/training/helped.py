@@ -1,6 +1,6 @@
-"""Learns a little with as many threads as it is told, all on one core, and writes down the agents it comes to.
+"""Learns a little with as many threads as it is told, all on one core, and writes down the agent it comes to.
 
-python helped.py THREADS FILE ALGORITHM...
+python helped.py THREADS FILE ALGORITHM
 """
 
 import sys
@@ -32,8 +32,8 @@ def learned(name: str) -> dict[str, np.ndarray]:
 
 
 if __name__ == "__main__":
-    threads, file, *names = sys.argv[1:]
+    threads, file, name = sys.argv[1:]
     machine.pin(1)
     machine._helping[:] = machine.usable_cores() * (int(threads) - 1)
-    safetensors.numpy.save_file({f"{name}/{leaf}": array for name in names for leaf, array in learned(name).items()}, file)
+    safetensors.numpy.save_file(learned(name), file)
     print("helped" if kernels.native() else "by XLA")

@@ -254,15 +254,16 @@ def test_a_pack_foresees_for_each_of_its_seeds():
     assert learner.diverged() == [1]
 
 
-def learned_by(threads: int, file: Path, **env: str) -> tuple[str, dict[str, np.ndarray]]:
-    told = python(HELPED, str(threads), file, "dac", "td3", "gpl", **env)
+def learned_by(threads: int, name: str, file: Path, **env: str) -> tuple[str, dict[str, np.ndarray]]:
+    told = python(HELPED, str(threads), file, name, **env)
     assert told.returncode == 0, told.stderr
     return told.stdout.strip(), safetensors.numpy.load_file(file)
 
 
-def test_two_threads_learn_what_one_learns_to_the_bit_and_xla_alone_to_rounding(tmp_path):
-    (how, one), (_, two) = (learned_by(threads, tmp_path / str(threads)) for threads in (1, 2))
-    (how_else, by_xla) = learned_by(2, tmp_path / "xla", DUALAC_KERNELS="xla")
+@pytest.mark.parametrize("name", ["dac", *(pytest.param(name, marks=pytest.mark.table) for name in ("td3", "gpl", "redq", "dac-both"))])
+def test_two_threads_learn_what_one_learns_to_the_bit_and_xla_alone_to_rounding(name: str, tmp_path):
+    (how, one), (_, two) = (learned_by(threads, name, tmp_path / str(threads)) for threads in (1, 2))
+    (how_else, by_xla) = learned_by(2, name, tmp_path / "xla", DUALAC_KERNELS="xla")
     assert (how, how_else) == ("helped", "by XLA")
     assert one.keys() == two.keys() == by_xla.keys()
     for leaf, array in one.items():
