@@ -13,6 +13,7 @@
 #define MOST 64      /* products of a pass */
 #define PIECE 128    /* rows of a panel that are worth going through it for */
 #define ALONE 200000 /* operations that are sooner done than shared */
+#define EACH 20      /* operations that moving a parameter is worth */
 #define AHEAD 256    /* parameters that are called for before they are moved */
 
 /* ---- how the cores of a run divide a pass: networks of the same sizes, laid behind one another ---- */
@@ -256,7 +257,7 @@ static void move_part(const Pass* pass, int64_t part, Move move) {
 }
 
 static void move_all(Pass* pass, Work part) {
-  pass->parts = numbers(pass) < ALONE / 20 ? 1 : team.helpers + 1;
+  pass->parts = numbers(pass) * EACH < ALONE ? 1 : team.helpers + 1;
   share(part, pass, pass->parts);
 }
 
