@@ -196,9 +196,16 @@ def test_without_a_compiler_it_is_all_xla_s(tmp_path):
 def test_what_does_not_fit_is_refused():
     x, (stack, *_) = some_networks([5, 40, 3])
     _, (other, *_) = some_networks([5, 30, 3])
-    for inputs, stacks in (([x, x], [stack]), ([x], [stack[::-1]]), ([x], [[(stack[0][0], jnp.zeros(1)), stack[1]]]), ([x], [stack, other])):
+    for inputs, stacks in (([x, x], [stack]), ([x], [stack[::-1]]), ([x], [[(stack[0][0], jnp.zeros(1)), stack[1]]])):
         with pytest.raises(TypeError, match="does not fit what it is given"):
             kernels.layers(inputs, stacks)
+    for stacks in ([stack, other], [stack, stack[:1]], [], [[]]):
+        with pytest.raises(TypeError, match="have the same layers, at least one"):
+            kernels.layers([x], stacks)
+    with pytest.raises(TypeError, match=r"unlike \(2, 8, 4\), \(8, 2, 1\)"):
+        kernels.layers([jnp.ones((2, 8, 4)), jnp.ones((8, 2, 1))], [stack])
+    (of_layer,) = jax.grad(lambda stack: kernels.layers([jnp.ones((16, 0))], [stack]).sum())([(jnp.ones((0, 40)), jnp.ones(40))])
+    assert (of_layer[1] == 16).all()  # what sees nothing still has a bias
     learned, grads = tuple(map(some_parameters, range(3))), some_parameters(3)
     with pytest.raises(ValueError, match=r"structure|arity|keys|dict"):
         kernels.adam(learned, {name: grads[name] for name in "abc"}, jnp.float32(1), jnp.float32(1), b1=0.5, b2=0.99)

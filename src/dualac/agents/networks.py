@@ -119,7 +119,7 @@ class Perturbation(nn.Module):
 class Critics(nn.Module):
     """`k` critics with parameters of their own, each with `atoms` outputs (one for a scalar value).
 
-    Listed, not stacked: on one CPU core XLA multiplies separate matrices a little faster than batched ones (docs/design.md).
+    Listed, not stacked: a critic stays with the core that it is on, and XLA multiplies separate matrices a little faster (docs/design.md).
     """
 
     k: int

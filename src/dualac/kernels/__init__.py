@@ -36,7 +36,8 @@ def layers(inputs: Sequence[Float[Array, "*batch _"]], stacks: Sequence[Stack]) 
     _require_sizes(inputs, stacks)
     batch, depth = inputs[0].shape[:-1], len(stacks[0])
     rows = math.prod(batch)
-    if rows < FEW or depth > MOST or not _fits(inputs, stacks):
+    empty = any(leaf.size == 0 for leaf in jax.tree.leaves((inputs, stacks)))
+    if rows < FEW or depth > MOST or empty or not _fits(inputs, stacks):
         return jnp.stack([_layer_by_layer(inputs, stack) for stack in stacks])
     flat, together = tuple(x.reshape(rows, x.shape[-1]) for x in inputs), MOST // depth
     passes = [_passed(flat, tuple(map(tuple, stacks[first : first + together]))) for first in range(0, len(stacks), together)]
@@ -81,11 +82,16 @@ def polyak(slow: Any, fast: Any, weight: float) -> Any:
 
 def _require_sizes(inputs: Sequence[Array], stacks: Sequence[Stack]) -> None:
     """C would not notice."""
+    if len({x.shape[:-1] for x in inputs}) != 1:
+        raise TypeError(f"inputs side by side have the same axes but for the last, unlike {', '.join(str(x.shape) for x in inputs)}")
+    sizes = {tuple(kernel.shape for kernel, _ in stack) for stack in stacks}
+    if len(sizes) != 1 or sizes == {()}:
+        raise TypeError("networks that go through a pass together have the same layers, at least one")
     for stack in stacks:
         size = sum(x.shape[-1] for x in inputs)
-        for (kernel, bias), (like, _) in zip(stack, stacks[0], strict=True):
-            if kernel.shape != (size, *bias.shape) or kernel.shape != like.shape:
-                raise TypeError(f"a layer of kernel {kernel.shape} and bias {bias.shape} does not fit what it is given, {size} wide, or its likes")
+        for kernel, bias in stack:
+            if kernel.shape != (size, *bias.shape):
+                raise TypeError(f"a layer of kernel {kernel.shape} and bias {bias.shape} does not fit what it is given, {size} wide")
             size = kernel.shape[1]
 
 
@@ -171,7 +177,8 @@ def _product_and_seen(inputs: Inputs, kernel: Array) -> tuple[Array, tuple[Input
 
 def _gradients(seen: tuple[Inputs, Array], slope: Array) -> tuple[Inputs, Array]:
     inputs, kernel = seen
-    x, slopes = jnp.concatenate(inputs, axis=-1).reshape(-1, kernel.shape[0]), slope.reshape(-1, slope.shape[-1])
+    rows = math.prod(slope.shape[:-1])
+    x, slopes = jnp.concatenate(inputs, axis=-1).reshape(rows, kernel.shape[0]), slope.reshape(rows, kernel.shape[1])
     # The barrier keeps XLA from turning the one product into the other.
     of_kernel = jax.lax.optimization_barrier(slopes.T @ x).T if slopes.shape[-1] <= NARROW else x.T @ slopes
     return tuple(slope @ part.T for part in _parts(kernel, inputs)), of_kernel

@@ -1,6 +1,7 @@
-/* The team of threads that shares a pass: one posts it, and it is taken tile by tile by whoever is free.
+/* The team of threads that shares a pass: one posts it in as many parts as there are cores. It takes the first itself, helpers the last; a part whose
+ * helper does not come is taken by whoever is free.
  *
- * What a tile holds must not depend on who takes it. A core that is slow for a while takes fewer of them. */
+ * What a part holds must not depend on who takes it. */
 #pragma once
 #include <fenv.h>
 #include <limits.h>
@@ -15,17 +16,17 @@
 
 #define AWAKE_NS 2000000 /* how long a helper without work stays awake: longer than what is between two passes, or between two calls of a learner */
 
-typedef void (*Work)(const void* pass, int64_t tile);
+typedef void (*Work)(const void* pass, int64_t part);
 
 static struct {
   Work work;
   const void* pass;
-  int64_t tiles;
+  int64_t parts;
   fenv_t manner; /* in which whoever posted computes: XLA takes the smallest numbers for zero, and so must its helpers */
   int helpers;
   atomic_flag busy; /* somebody's pass is posted; whoever else comes meanwhile works alone */
   _Alignas(64) atomic_uint serial; /* odd while a pass is open */
-  _Alignas(64) atomic_llong taken; /* tiles: whoever posted takes the first, helpers the last, so that each finds in its cache what it made */
+  _Alignas(64) atomic_llong taken; /* parts: whoever posted takes the first, helpers the last, so that each finds in its cache what it made */
   atomic_llong helped;             /* of these by helpers */
   _Alignas(64) atomic_int inside;  /* helpers who may look at the pass */
   atomic_int asleep;
@@ -43,7 +44,7 @@ static int64_t nanoseconds(void) {
   return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
-static int left(void) { return atomic_fetch_add(&team.taken, 1) < team.tiles; }
+static int left(void) { return atomic_fetch_add(&team.taken, 1) < team.parts; }
 
 /* The serial of an open pass other than this one. */
 static unsigned another_pass(unsigned than) {
@@ -68,27 +69,27 @@ static void* help(void* nothing) {
     atomic_fetch_add(&team.inside, 1);
     if (atomic_load(&team.serial) == seen) { /* still open, and so it stays till all are outside */
       fesetenv(&team.manner);
-      while (left()) team.work(team.pass, team.tiles - 1 - atomic_fetch_add(&team.helped, 1));
+      while (left()) team.work(team.pass, team.parts - 1 - atomic_fetch_add(&team.helped, 1));
     }
     atomic_fetch_sub(&team.inside, 1);
   }
   return NULL;
 }
 
-static void share(Work work, const void* pass, int64_t tiles) {
-  if (!team.helpers || tiles < 2 || atomic_flag_test_and_set(&team.busy)) {
-    for (int64_t tile = 0; tile < tiles; tile++) work(pass, tile);
+static void share(Work work, const void* pass, int64_t parts) {
+  if (!team.helpers || parts < 2 || atomic_flag_test_and_set(&team.busy)) {
+    for (int64_t part = 0; part < parts; part++) work(pass, part);
     return;
   }
   team.work = work;
   team.pass = pass;
-  team.tiles = tiles;
+  team.parts = parts;
   fegetenv(&team.manner);
   atomic_store(&team.taken, 0);
   atomic_store(&team.helped, 0);
   atomic_fetch_add(&team.serial, 1);
   if (atomic_load(&team.asleep)) syscall(SYS_futex, &team.serial, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-  for (int64_t tile = 0; left(); tile++) work(pass, tile);
+  for (int64_t part = 0; left(); part++) work(pass, part);
   atomic_fetch_add(&team.serial, 1);
   for (int looks = 0; atomic_load(&team.inside); looks++) looks < 10000 ? breathe() : (void)sched_yield();
   atomic_flag_clear(&team.busy);
@@ -97,6 +98,8 @@ static void share(Work work, const void* pass, int64_t tiles) {
 /* A forked process has no helpers: threads stay behind. */
 static void be_alone(void) {
   team.helpers = 0;
+  atomic_store(&team.serial, 0);
+  atomic_store(&team.asleep, 0);
   atomic_store(&team.inside, 0);
   atomic_flag_clear(&team.busy);
 }
