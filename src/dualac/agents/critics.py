@@ -4,7 +4,7 @@ import functools
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, final
+from typing import ClassVar, Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +34,8 @@ class Regression(NamedTuple):
 @dataclass(frozen=True)
 class Ensemble(ABC):
     """`k` critics, their optimiser and their slow copies: what all kinds of critics share. A kind adds its loss and what an optimist sees in it."""
+
+    elementwise: ClassVar[bool] = False  # whether their loss takes longer than their products
 
     k: int = 2
     """how many critics (k)"""
@@ -111,6 +113,8 @@ class Quantile(Ensemble):
 
     sum over the predicted index l, mean over the target's index j and the batch, sum over critics of |level_l - 1(u < 0)| H(u), u = y_j - z_l.
     """
+
+    elementwise: ClassVar[bool] = True
 
     n: int = 100
     """quantiles of each critic (K)"""
