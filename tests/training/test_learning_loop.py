@@ -241,6 +241,22 @@ def test_what_was_foreseen_is_done_unless_something_changed_meanwhile(name, monk
     assert np.array_equal(learner.explore([obs], 11)[0], afresh.explore([obs], 11)[0])
 
 
+@pytest.mark.table  # where programs are compiled as users have them
+@pytest.mark.parametrize("name", ["dac", "dac-both"])
+def test_what_was_foreseen_is_what_would_have_been_decided_to_the_bit(name: str):
+    """A run that is resumed decides anew what the one that went on had foreseen."""
+    draw = np.random.default_rng(0)
+    learner = Learner([dataclasses.replace(a_run(name, batch_size=64), algorithm=ALGORITHMS[name])], Spec(17, 6))
+    for step in range(10, 50):
+        shapes = ((17,), (6,), (), (), (17,))
+        batch = Transition._make(np.tanh(draw.normal(size=(2, 64, *shape))).astype(np.float32) for shape in shapes)
+        obs = [draw.normal(size=17).astype(np.float32)]
+        learner.learn([batch], obs, step)
+        (foreseen,) = learner.explore(obs, step + 1)
+        learner._foreseen = None
+        assert np.array_equal(foreseen, learner.explore(obs, step + 1)[0])
+
+
 def test_a_pack_foresees_for_each_of_its_seeds():
     runs = [a_run(seed=seed, pack=(3, 4)) for seed in (3, 4)]
     learner = Learner(runs, SPEC)
