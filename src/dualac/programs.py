@@ -10,15 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-# XLA's newer way to compile fused operations takes 250 MB, mostly for programs that are no faster (docs/performance.md, "Memory").
+# XLA's newer way to compile fused operations takes 250 MB, for programs that are no faster (docs/performance.md, "Memory").
 COMPILER = {"xla_cpu_use_fusion_emitters": False}
 
 
-def compiled(function: Callable, *, donate_argnums: tuple[int, ...] = (), elementwise: bool = False) -> Any:
-    """By XLA, when it is first called: never within another that is. `elementwise`: it spends its time neither in products nor in passes of ours."""
+def compiled(function: Callable, *, donate_argnums: tuple[int, ...] = ()) -> Any:
+    """By XLA, when it is first called: never within another that is."""
     import jax
 
-    return jax.jit(function, donate_argnums=donate_argnums, compiler_options=None if elementwise else COMPILER)
+    return jax.jit(function, donate_argnums=donate_argnums, compiler_options=COMPILER)
 
 
 def cpu_model() -> str:

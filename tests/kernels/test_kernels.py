@@ -132,13 +132,39 @@ def test_adam_and_polyak_are_those_of_xla():
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
 
 
+def some_quantiles(critics: int, rows: int, quantiles: int, targets: int, seed: int = 0) -> tuple[jax.Array, jax.Array]:
+    draw = np.random.default_rng(seed)
+    return jnp.asarray(draw.normal(size=(critics, rows, quantiles)), jnp.float32), jnp.asarray(draw.normal(size=(rows, targets)), jnp.float32)
+
+
+@settings(max_examples=40)
+@given(st.tuples(*(st.integers(1, most) for most in (3, 9, 70, 40, 1000))), st.floats(0.125, 3.0, width=32))
+def test_the_loss_of_quantiles_and_its_slopes_are_those_of_xla(sizes_and_seed: tuple[int, ...], kappa: float):
+    given = some_quantiles(*sizes_and_seed)
+    assert "dualac_regress" in jax.jit(lambda: kernels.regress(*given, kappa)).lower().as_text()
+    ours = kernels.regress(*given, kappa)
+    with kernels.by_xla():
+        theirs = kernels.regress(*given, kappa)
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4 * max(1.0, np.abs(other).max()))
+
+
+@pytest.mark.parametrize("whose", ["a value's", "a target's"])
+def test_a_quantile_that_is_no_number_is_seen_in_its_own_row_alone(whose: str):
+    zs, target = some_quantiles(2, 5, 40, 30)
+    zs, target = (zs.at[1, 3, 35].set(jnp.nan), target) if whose == "a value's" else (zs, target.at[3, 7].set(jnp.nan))
+    for found in jax.jit(lambda zs, target: kernels.regress(zs, target, 1.0))(zs, target):
+        of_rows = np.isnan(np.asarray(found)).reshape(2, 5, -1).any(axis=-1)
+        assert np.argwhere(of_rows).tolist() == ([[1, 3]] if whose == "a value's" else [[0, 3], [1, 3]])
+
+
 TEAM = """
 import threading, time
 from dualac.training import machine
 machine.pin(1)
 import jax, jax.numpy as jnp, numpy as np
 from dualac import kernels
-from tests.kernels.test_kernels import slopes, some_networks, some_parameters
+from tests.kernels.test_kernels import slopes, some_networks, some_parameters, some_quantiles
 
 given = [some_networks(sizes, rows=rows, networks=count) for sizes, rows, count in (
     ([23, 256, 250, 12], 256, 1), ([5, 300, 1], 100, 1), ([23, 256, 256, 1], 256, 2), ([7, 90, 40], 30, 5))]
@@ -149,6 +175,7 @@ x, (stack,) = some_networks([30, 64, 64], rows=256)
 tiny = lambda: kernels.layers([x * 1e-20], [[(kernel * 1e-20, 0 * bias) for kernel, bias in stack]])
 fading = jax.tree.map(lambda leaf: 0 * leaf + 1e-38, learned)
 programs = [jax.jit(lambda: ([slopes(*one) for one in given], descend(learned, grads), kernels.polyak(*learned[:2], 0.005))), jax.jit(tiny)]
+programs.append(jax.jit(lambda: [kernels.regress(*some_quantiles(critics, 99, 50, 60), 1.0) for critics in (1, 2, 5)]))
 programs.append(jax.jit(lambda: descend(fading, jax.tree.map(jnp.zeros_like, grads))))
 
 def all_of_it():

@@ -4,12 +4,13 @@ import functools
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, final
+from typing import Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from dualac import kernels
 from dualac.agents.networks import Critics, apply, dormant, sensible
 from dualac.agents.risk import Stat, certainty, spread
 from dualac.agents.trained import Params, Trained, descend, norm, polyak_average, trained
@@ -34,8 +35,6 @@ class Regression(NamedTuple):
 @dataclass(frozen=True)
 class Ensemble(ABC):
     """`k` critics, their optimiser and their slow copies: what all kinds of critics share. A kind adds its loss and what an optimist sees in it."""
-
-    elementwise: ClassVar[bool] = False  # whether their loss takes longer than their products
 
     k: int = 2
     """how many critics (k)"""
@@ -114,8 +113,6 @@ class Quantile(Ensemble):
     sum over the predicted index l, mean over the target's index j and the batch, sum over critics of |level_l - 1(u < 0)| H(u), u = y_j - z_l.
     """
 
-    elementwise: ClassVar[bool] = True
-
     n: int = 100
     """quantiles of each critic (K)"""
     upper_bound: Literal["epistemic", "aleatoric", "both"] = "epistemic"
@@ -151,16 +148,7 @@ def quantile_huber(zs: Float[Array, "critics batch atoms"], target: Float[Array,
 
 
 def _loss_and_slope(zs: Array, target: Array, kappa: float) -> tuple[Array, Array]:
-    """Both by one walk over the target's atoms, so that what is held fits the cache: with all pairs at once it takes sixty times as long on a CPU."""
-    levels = (jnp.arange(zs.shape[-1], dtype=jnp.float32) + 0.5) / zs.shape[-1]
-
-    def add(sums: tuple[Array, Array], atom: Float[Array, "batch"]) -> tuple[tuple[Array, Array], None]:
-        error = atom[None, :, None] - zs
-        clipped = jnp.clip(error, -kappa, kappa)
-        weighted = jnp.where(error < 0.0, 1.0 - levels, levels) * clipped
-        return (sums[0] + weighted * (error - clipped / 2), sums[1] - weighted), None
-
-    (losses, slopes), _ = jax.lax.scan(add, (jnp.zeros_like(zs), jnp.zeros_like(zs)), target.T)
+    losses, slopes = kernels.regress(zs, target, kappa)
     return losses.sum() / (kappa * target.size), slopes / (kappa * target.size)
 
 

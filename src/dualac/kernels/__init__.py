@@ -1,4 +1,4 @@
-"""What an update spends its time on: layers of networks, and the steps of their optimisers.
+"""What an update spends its time on: layers of networks, the loss of quantile critics, and the steps of the optimisers.
 
 Each is written twice: as XLA has it, for every device, and as a pass of `kernels.c`, for the CPU, where it takes less time and all cores of a run.
 Both compute the same, to rounding. A pass gives the same bits however many cores share it.
@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dualac.kernels.library import BACKWARD, DESCEND, FOLLOW, FORWARD, WEIGH, by_xla, gather, maker, native, why_not
+from dualac.kernels.library import BACKWARD, DESCEND, FOLLOW, FORWARD, REGRESS, WEIGH, by_xla, gather, maker, native, why_not
 
-__all__ = ["Layer", "Stack", "adam", "by_xla", "gather", "layers", "maker", "native", "polyak", "why_not"]
+__all__ = ["Layer", "Stack", "adam", "by_xla", "gather", "layers", "maker", "native", "polyak", "regress", "why_not"]
 
 Layer = tuple[Float[Array, "n m"], Float[Array, "m"]]  # kernel and bias
 Stack = Sequence[Layer]  # of a network
@@ -53,6 +53,27 @@ def _layer_by_layer(inputs: Sequence[Float[Array, "*batch _"]], stack: Stack) ->
 
 def _plus(x: Array, bias: Array) -> Array:
     return x + jnp.broadcast_to(bias, x.shape)
+
+
+def regress(
+    zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch targets"], kappa: float
+) -> tuple[Float[Array, "critics batch"], Float[Array, "critics batch atoms"]]:
+    """The sums over all pairs of |level_l - 1(u < 0)| H(u), u = y_j - z_l, and their slopes by z, both by one walk over the target's atoms.
+
+    What is held then fits the cache: with all pairs at once it takes sixty times as long on a CPU.
+    """
+    if _fits(zs, target) and zs.size and target.size:
+        return tuple(_call(REGRESS, [_float32(*zs.shape[:2]), _float32(*zs.shape)])(zs, target, kappa=_f(kappa)))
+    levels = (jnp.arange(zs.shape[-1], dtype=jnp.float32) + 0.5) / zs.shape[-1]
+
+    def add(sums: tuple[Array, Array], atom: Float[Array, "batch"]) -> tuple[tuple[Array, Array], None]:
+        error = atom[None, :, None] - zs
+        clipped = jnp.clip(error, -kappa, kappa)
+        weighted = jnp.where(error < 0.0, 1.0 - levels, levels) * clipped
+        return (sums[0] + weighted * (error - clipped / 2), sums[1] - weighted), None
+
+    (losses, slopes), _ = jax.lax.scan(add, (jnp.zeros_like(zs), jnp.zeros_like(zs)), target.T)
+    return losses.sum(axis=-1), slopes
 
 
 def adam(learned: tuple[Any, Any, Any], grads: Any, step: Array, least: Array, *, b1: float, b2: float) -> tuple[Any, Any, Any]:

@@ -15,6 +15,7 @@
 #define ALONE 200000 /* operations that are sooner done than shared */
 #define EACH 20      /* operations that moving a parameter is worth */
 #define AHEAD 256    /* parameters that are called for before they are moved */
+#define PAIR 16      /* operations that comparing two quantiles is worth */
 
 /* ---- how the cores of a run divide a pass: networks of the same sizes, laid behind one another ---- */
 
@@ -224,6 +225,61 @@ XLA_FFI_Error* dualac_weigh(XLA_FFI_CallFrame* frame) {
       for (int64_t j = 0; j < outputs; j++) bias[j] += slope[k * outputs + j];
   }
   all_at_once(&chain, products / chain.layers);
+  return NULL;
+}
+
+/* ---- quantile critics: each of their values beside each of its targets ---- */
+
+typedef struct {
+  Division by;
+  int64_t rows, quantiles, targets; /* of each critic */
+  const float *z, *y;
+  float *losses, *slopes;
+  float kappa;
+} Comparison;
+
+/* Of a row PANEL quantiles at a time, whose sums stay in registers; those behind the last are counted as none. */
+static void compare_row(const Comparison* of, const float* z, const float* y, float* loss, float* slope) {
+  const float kappa = of->kappa, number = of->quantiles;
+  *loss = 0;
+  for (int64_t first = 0; first < of->quantiles; first += PANEL) {
+    int64_t count = of->quantiles - first < PANEL ? of->quantiles - first : PANEL;
+    float level[PANEL], values[PANEL], losses[PANEL], slopes[PANEL];
+    for (int64_t i = 0; i < PANEL; i++) {
+      level[i] = (first + i + 0.5f) / number;
+      values[i] = i < count ? z[first + i] : 0;
+      losses[i] = slopes[i] = 0;
+    }
+    for (int64_t j = 0; j < of->targets; j++)
+      for (int64_t i = 0; i < PANEL; i++) {
+        float error = y[j] - values[i], above = error < -kappa ? -kappa : error, clipped = above > kappa ? kappa : above;
+        float weighted = (error < 0 ? 1 - level[i] : level[i]) * clipped;
+        losses[i] += weighted * (error - clipped * 0.5f);
+        slopes[i] -= weighted;
+      }
+    for (int64_t i = 0; i < count; i++) {
+      *loss += losses[i];
+      slope[first + i] = slopes[i];
+    }
+  }
+}
+
+static void compare_part(const void* pass, int64_t part) {
+  const Comparison* of = pass;
+  int64_t first = (int64_t)(start_of_part(&of->by, part) * of->rows + 0.5), last = (int64_t)(start_of_part(&of->by, part + 1) * of->rows + 0.5);
+  for (int64_t row = first; row < last; row++)
+    compare_row(of, of->z + row * of->quantiles, of->y + row % of->rows * of->targets, of->losses + row, of->slopes + row * of->quantiles);
+}
+
+/* (values of each critic, row and quantile; targets of each row) -> of each critic and row, its loss summed over all pairs; and the slopes of that. */
+XLA_FFI_Error* dualac_regress(XLA_FFI_CallFrame* frame) {
+  if (asked_for_version(frame)) return NULL;
+  const XLA_FFI_Buffer *z = given(frame, 0), *y = given(frame, 1);
+  Comparison of = {
+      .rows = z->dims[1], .quantiles = z->dims[2], .targets = y->dims[1], .z = z->data, .y = y->data,
+      .losses = made(frame, 0)->data, .slopes = made(frame, 1)->data, .kappa = *(const float*)attribute(frame, 0)};
+  of.by = divided(z->dims[0], (double)PAIR * length(z) * of.targets);
+  share(compare_part, &of, of.by.parts);
   return NULL;
 }
 

@@ -21,7 +21,9 @@ from dualac.programs import cpu_model, writable_cache
 
 SOURCES = [Path(__file__).with_name(name) for name in ("kernels.c", "product.h", "team.h")]
 FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fno-math-errno", "-shared", "-fPIC", "-pthread")  # not -ffast-math: what is no number stays none
-FORWARD, BACKWARD, WEIGH, DESCEND, FOLLOW = (f"dualac_{name}" for name in ("forward", "backward", "weigh", "descend", "follow"))
+TARGETS = FORWARD, BACKWARD, WEIGH, REGRESS, DESCEND, FOLLOW = tuple(
+    f"dualac_{name}" for name in ("forward", "backward", "weigh", "regress", "descend", "follow")
+)
 CHOICE = "DUALAC_KERNELS"  # the variable that may say xla
 
 _by_xla = contextvars.ContextVar("by_xla", default=False)
@@ -89,7 +91,7 @@ def _loaded() -> Loaded | str:
         return f"{error.cmd[0]} could not compile the kernels ({words.splitlines()[0] if words else error})"
     except OSError as error:  # no compiler; a place from which nothing may be run
         return f"the kernels could not be compiled ({error})"
-    for name in (FORWARD, BACKWARD, WEIGH, DESCEND, FOLLOW):
+    for name in TARGETS:
         jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(found.library, name)), platform="cpu")
     return found
 

@@ -74,11 +74,9 @@ class Learner:
         self._untie = compiled(self._lift(self._bundle.untie, (0,)))
         self._explored = self._bundle.numbers(self.agent.exploring)
         # Alike: what `_learn` foresees must be what `_explore` would have decided.
-        elementwise = run.algorithm.critic.elementwise
-        self._explore = compiled(self._lift(self._explore_held, (0, 0, 0, None)), elementwise=elementwise)
+        self._explore = compiled(self._lift(self._explore_held, (0, 0, 0, None)))
         self._exploit = compiled(lambda state, obs: self.agent.exploit(state, (), obs)[0])
-        learn = self._lift(self._learn_one, (0, 0, 0, Lesson(0, 0, None)))
-        self._learn = compiled(learn, donate_argnums=(0, 1), elementwise=elementwise)
+        self._learn = compiled(self._lift(self._learn_one, (0, 0, 0, Lesson(0, 0, None))), donate_argnums=(0, 1))
         self._hear = compiled(self._lift(self._hear_one, (0, 0, 0, 0, None)))
         # Traced once and inlined wherever they are called: the same programs as without jit. `step` is traced here for the names of its metrics.
         self._act, self._step = (jax.jit(function, inline=True) for function in (self.agent.explore, self.agent.step))
