@@ -111,6 +111,13 @@ def test_a_training_is_timed_in_the_learner_and_outside_it():
     assert row["threads"] == 1
 
 
+def test_memory_is_that_of_a_whole_run(capsys):
+    assert cli.run(["bench", "memory", "sac", "gym/Pendulum-v1", "--capacity", "1000000", "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert row["replay_bytes"] == pytest.approx(1e6 * 4 * (3 + 1 + 1 + 1), rel=0.2)
+    assert 0 < row["simulators_bytes"] < row["beside_the_replay"] == row["peak_bytes"] - row["replay_bytes"] < 500e6
+
+
 def test_a_pack_of_seeds_is_measured_against_a_fuller_replay_too(monkeypatch):
     monkeypatch.setattr(scaling, "GRIDS", {})
     monkeypatch.setattr(scaling, "FILLS", (10, 20))

@@ -1,4 +1,4 @@
-"""What a run holds in memory: a full replay of a task's sizes, a learner beside it, a few updates; the most the process ever had."""
+"""What a run holds in memory: two simulators of its task, a full replay, a learner, a few updates; the most the process ever had."""
 
 from pathlib import Path
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from dualac.api import find_algorithm
+from dualac.training.guarded import Guarded
 from dualac.training.learner import Learner
 from dualac.training.replay import Replay, replay_bytes
 from dualac.training.run import Run
@@ -28,15 +29,24 @@ def filled(capacity: int, spec: Spec) -> Replay:
     return replay
 
 
-def measure(algorithm: str, obs: int, actions: int, capacity: int) -> dict[str, Any]:
+def measure(algorithm: str, task: str, obs: int, actions: int, capacity: int) -> dict[str, Any]:
     spec = Spec(obs, actions)
-    run = Run("held", find_algorithm(algorithm), "", capacity=capacity)
+    run = Run("held", find_algorithm(algorithm), task, capacity=capacity)
+    before = _of_this_process("VmRSS")
+    simulators = [Guarded(task, run.protocol) for _ in range(2)]  # a run learns in one and is evaluated in the other
+    for simulator in simulators:
+        simulator.reset(seed=0)
+    of_simulators = _of_this_process("VmRSS") - before
     replay = filled(capacity, spec)
     learner = Learner([run], spec)
     for step in range(3):
         learner.learn([replay.sample(run.replay_ratio, run.batch_size)], [np.zeros(obs, np.float32)], run.warmup + step)
     learner.diverged()
-    peak = int(next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")).split()[1]) * 1024
-    held = replay_bytes(capacity, spec)
-    about = {"algorithm": algorithm, "obs": obs, "actions": actions, "capacity": capacity}
-    return {**about, "replay_bytes": held, "peak_bytes": peak, "beside_the_replay": peak - held}
+    peak, held = _of_this_process("VmHWM"), replay_bytes(capacity, spec)
+    about = {"algorithm": algorithm, "task": task, "obs": obs, "actions": actions, "capacity": capacity}
+    return {**about, "replay_bytes": held, "simulators_bytes": of_simulators, "peak_bytes": peak, "beside_the_replay": peak - held}
+
+
+def _of_this_process(what: str) -> int:
+    """Bytes."""
+    return int(next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(what)).split()[1]) * 1024

@@ -119,15 +119,14 @@ def _memory(parser: Parser, words: list[str]) -> int:
     _known(asked.algorithm)
     spec = sizes(_task(asked.task))
     require_memory(replay_bytes(_positive(asked.capacity, "--capacity"), spec), f"a replay of {asked.capacity} transitions", "lower --capacity")
-    row = answer(ask(MEMORY, 1, algorithm=asked.algorithm, obs=spec.obs_dim, actions=spec.action_dim, capacity=asked.capacity))
-    row = {
-        "task": _task(asked.task),
-        **row,
-        "peak_gb": row["peak_bytes"] / 1e9,
-        "replay_gb": row["replay_bytes"] / 1e9,
-        "beside_mb": row["beside_the_replay"] / 1e6,
-    }
-    columns = (("task", "{}"), ("capacity", "{}"), ("replay_gb", "{:.2f}"), ("peak_gb", "{:.2f}"), ("beside_mb", "{:.0f}"))
+    question = {"task": _task(asked.task), "obs": spec.obs_dim, "actions": spec.action_dim, "capacity": asked.capacity}
+    row = answer(ask(MEMORY, 1, algorithm=asked.algorithm, **question))
+    row |= {"peak_gb": row["peak_bytes"] / 1e9, "replay_gb": row["replay_bytes"] / 1e9}
+    row |= {"beside_mb": row["beside_the_replay"] / 1e6, "of_it_simulators": row["simulators_bytes"] / 1e6}
+    columns = (
+        ("algorithm", "{}"), ("task", "{}"), ("capacity", "{}"), ("replay_gb", "{:.2f}"), ("peak_gb", "{:.2f}"), ("beside_mb", "{:.0f}"),
+        ("of_it_simulators", "{:.0f}"),
+    )  # fmt: skip
     return _tell(asked, [row], Shown(columns, "peak_gb"))
 
 

@@ -41,12 +41,14 @@ def make(
 
         return Isolated(task, seed, protocol, isolated)
     from dualac.envs.adapt import Adapted, Episodes, prepare_drawing
+    from dualac.envs.suites import let_go
 
     name = canonical(task)
     if render:
         prepare_drawing()
     suite, _, rest = name.partition("/")
     loaded = import_module(f"dualac.envs.{suite}").load(rest, protocol, render)  # canonical() lets through only suites that have a module here
+    let_go()
     return Adapted(loaded.env, name, Episodes(seed, protocol.cap(suite, loaded.cap), protocol.action_repeat))
 
 

@@ -1,6 +1,7 @@
 """What a run asks of the machine: cores of its own, memory, a compilation cache; and what of the machine decides its bits."""
 
 import contextlib
+import ctypes
 import fcntl
 import functools
 import hashlib
@@ -19,6 +20,7 @@ from dualac.errors import COMMAND, UsageError
 from dualac.programs import COMPILER, cpu_model, writable_cache
 
 VERSIONS = ("dualac", "jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "dm_control", "metaworld", "myosuite")
+M_ARENA_MAX = -8  # as malloc.h has it
 _leases: list[int] = []  # file descriptors: a core is ours until this process ends
 _helping: list[int] = []
 _others: list[int] = []  # cores that this process could have used and keeps off since it was pinned
@@ -48,6 +50,8 @@ def pin(threads: int, seen: int = 1) -> list[int]:
     _helping[:], _others[:] = chosen[seen:], [core for core in cores if core not in chosen]
     os.sched_setaffinity(0, chosen[:seen])
     os.environ.setdefault("OMP_NUM_THREADS", str(seen))
+    with contextlib.suppress(AttributeError):  # no glibc, which has a heap for each thread: what XLA's compilers free in theirs nobody else would use
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
     return sorted(chosen)
 
 
