@@ -29,6 +29,7 @@ from dualac.experiments.sweep import Orders, order, sweep
 from dualac.experiments.watch import Watch
 from dualac.training.launch import Effort, Failure, Work, _Launcher, launch
 from dualac.training.lock import Attempt, owned
+from dualac.training.machine import usable_cores
 from dualac.training.run import Flags, commit, load, prepare
 
 
@@ -119,6 +120,7 @@ def test_a_full_disk_ends_the_sweep_and_the_same_command_goes_on(tmp_path):
     assert before.items() <= executions(tmp_path).items()
 
 
+@pytest.mark.skipif(len(usable_cores()) < 2, reason="needs two workers at once, and so two cores")
 def test_a_driver_without_space_stops_its_workers_before_it_ends(tmp_path):
     """They would go on without anybody who hears them."""
     begun = []
