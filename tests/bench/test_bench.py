@@ -12,7 +12,7 @@ from dualac.api import make_agent
 from dualac.bench import pinned, scaling
 from dualac.bench.learner import count_gflop, needed
 from dualac.bench.load import Load
-from dualac.errors import UsageError
+from dualac.errors import DataError, DualacError, UsageError
 from dualac.kernels import by_xla
 from dualac.training import machine
 from dualac.types import Transition
@@ -77,6 +77,12 @@ def test_what_is_measured_is_measured_in_a_process_of_its_own():
     assert rows[0]["task"] == "gym/Pendulum-v1" and rows[0]["steps_per_second"] > 0
     with pytest.raises(UsageError, match="Nothing-v1"):
         pinned.answer(pinned.ask("dualac.bench.envs:measure", 1, tasks=["gym/Nothing-v1"], steps=5))
+    with pytest.raises(DualacError, match="of no kind"):
+        pinned.answer(pinned.ask("tests.bench.test_bench:fail", 1))
+
+
+def fail():
+    raise DataError("of no kind")
 
 
 @pytest.mark.parametrize(
@@ -112,10 +118,10 @@ def test_a_training_is_timed_in_the_learner_and_outside_it():
 
 
 def test_memory_is_that_of_a_whole_run(capsys):
-    assert cli.run(["bench", "memory", "sac", "gym/Pendulum-v1", "--capacity", "1000000", "--json"]) == 0
+    assert cli.run(["bench", "memory", "sac", "gym/HalfCheetah-v5", "--capacity", "300000", "--json"]) == 0
     row = json.loads(capsys.readouterr().out)
-    assert row["replay_bytes"] == pytest.approx(1e6 * 4 * (3 + 1 + 1 + 1), rel=0.2)
-    assert 0 < row["simulators_bytes"] < row["beside_the_replay"] == row["peak_bytes"] - row["replay_bytes"] < 500e6
+    assert row["replay_bytes"] == pytest.approx(3e5 * 4 * (17 + 6 + 1 + 1), rel=0.2)
+    assert 1e6 < row["simulators_bytes"] < row["beside_the_replay"] == row["peak_bytes"] - row["replay_bytes"] < 500e6
 
 
 def test_a_pack_of_seeds_is_measured_against_a_fuller_replay_too(monkeypatch):

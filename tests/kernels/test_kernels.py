@@ -149,6 +149,12 @@ def test_the_loss_of_quantiles_and_its_slopes_are_those_of_xla(sizes_and_seed: t
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4 * max(1.0, np.abs(other).max()))
 
 
+@pytest.mark.parametrize("shapes", [((2, 8, 5), (1, 5)), ((2, 8, 5), (9, 5)), ((8, 5), (8, 5)), ((2, 8, 5), (5,))], ids=str)
+def test_quantiles_that_do_not_fit_their_targets_are_refused(shapes: tuple[tuple[int, ...], tuple[int, ...]]):
+    with pytest.raises(TypeError, match="unlike"):
+        kernels.regress(*map(jnp.ones, shapes), 1.0)
+
+
 @pytest.mark.parametrize("whose", ["a value's", "a target's"])
 def test_a_quantile_that_is_no_number_is_seen_in_its_own_row_alone(whose: str):
     zs, target = some_quantiles(2, 5, 40, 30)

@@ -1,15 +1,18 @@
-"""What a run holds in memory: two simulators of its task, a full replay, a learner, a few updates; the most the process ever had."""
+"""What a run holds in memory: the most that a process ever had in which one learned, logged, was evaluated and checkpointed, beside a full replay."""
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dualac.api import find_algorithm
+from dualac.envs import Protocol
+from dualac.envs.suites import let_go
+from dualac.training import loop
 from dualac.training.guarded import Guarded
-from dualac.training.learner import Learner
 from dualac.training.replay import Replay, replay_bytes
-from dualac.training.run import Run
+from dualac.training.run import Run, prepare
 from dualac.types import Spec
 
 BLOCK = 10_000  # transitions that are written at once
@@ -31,20 +34,28 @@ def filled(capacity: int, spec: Spec) -> Replay:
 
 def measure(algorithm: str, task: str, obs: int, actions: int, capacity: int) -> dict[str, Any]:
     spec = Spec(obs, actions)
-    run = Run("held", find_algorithm(algorithm), task, capacity=capacity)
-    before = _of_this_process("VmRSS")
-    simulators = [Guarded(task, run.protocol) for _ in range(2)]  # a run learns in one and is evaluated in the other
-    for simulator in simulators:
-        simulator.reset(seed=0)
-    of_simulators = _of_this_process("VmRSS") - before
-    replay = filled(capacity, spec)
-    learner = Learner([run], spec)
-    for step in range(3):
-        learner.learn([replay.sample(run.replay_ratio, run.batch_size)], [np.zeros(obs, np.float32)], run.warmup + step)
-    learner.diverged()
-    peak, held = _of_this_process("VmHWM"), replay_bytes(capacity, spec)
+    rows = {"steps": 20, "warmup": 10, "log_every": 10, "eval_every": 20, "checkpoint_every": 20, "protocol": Protocol(eval_episodes=1)}
+    run = Run("held", find_algorithm(algorithm), task, **rows)
+    of_simulators = _two_simulators(run)
+    replay = filled(capacity, spec)  # held while a run goes on that has seen next to nothing
+    with tempfile.TemporaryDirectory() as folder:
+        loop.train([prepare(run, Path(folder))], lambda message: None)
+    peak, held = _of_this_process("VmHWM"), replay_bytes(replay.capacity, spec)
     about = {"algorithm": algorithm, "task": task, "obs": obs, "actions": actions, "capacity": capacity}
     return {**about, "replay_bytes": held, "simulators_bytes": of_simulators, "peak_bytes": peak, "beside_the_replay": peak - held}
+
+
+def _two_simulators(run: Run) -> int:
+    """Bytes that they take: a run learns in one and is evaluated in the other."""
+    let_go()  # what is free already is not theirs to give back
+    before = _of_this_process("VmRSS")
+    simulators = [Guarded(run.task, run.protocol) for _ in range(2)]
+    for simulator in simulators:
+        simulator.reset(seed=0)
+    taken = _of_this_process("VmRSS") - before
+    for simulator in simulators:
+        simulator.close()
+    return max(0, taken)
 
 
 def _of_this_process(what: str) -> int:

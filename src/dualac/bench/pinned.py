@@ -21,8 +21,9 @@ def ask(function: str, threads: int, **words: Any) -> "subprocess.Popen[str]":
 
 def answer(process: "subprocess.Popen[str]") -> Any:
     told, _ = process.communicate()
-    if process.returncode == UsageError.code:
-        raise UsageError(json.loads(told.splitlines()[-1]))
+    for kind in (UsageError, DualacError):
+        if process.returncode == kind.code:
+            raise kind(json.loads(told.splitlines()[-1]))
     if process.returncode:
         raise DualacError(f"a measurement ended with code {process.returncode}; what it printed stands above")
     return json.loads(told.splitlines()[-1])
@@ -35,9 +36,9 @@ def main() -> int:
     module, _, name = question["function"].partition(":")
     try:
         found = getattr(importlib.import_module(module), name)(**question["words"])
-    except UsageError as error:
+    except DualacError as error:
         print(json.dumps(str(error)))
-        return error.code
+        return UsageError.code if isinstance(error, UsageError) else DualacError.code
     print(json.dumps(found))
     return 0
 

@@ -62,6 +62,8 @@ def regress(
 
     What is held then fits the cache: with all pairs at once it takes sixty times as long on a CPU.
     """
+    if zs.ndim != 3 or target.ndim != 2 or target.shape[0] != zs.shape[1]:  # C would not notice
+        raise TypeError(f"values of (critics, batch, atoms) and a target of (batch, atoms), unlike {zs.shape} and {target.shape}")
     if _fits(zs, target) and zs.size and target.size:
         return tuple(_call(REGRESS, [_float32(*zs.shape[:2]), _float32(*zs.shape)])(zs, target, kappa=_f(kappa)))
     levels = (jnp.arange(zs.shape[-1], dtype=jnp.float32) + 0.5) / zs.shape[-1]

@@ -1,4 +1,4 @@
-/* Passes through networks, forward and back, and the steps of their optimisers, by all cores of a run.
+/* Passes through networks, forward and back, the loss of quantile critics, and the steps of optimisers, by all cores of a run.
  *
  * Every number is one thread's work, in an order that depends on the sizes alone: how many threads there are changes no bit. */
 #define _GNU_SOURCE
