@@ -122,10 +122,10 @@ def _memory(parser: Parser, words: list[str]) -> int:
     question = {"task": _task(asked.task), "obs": spec.obs_dim, "actions": spec.action_dim, "capacity": asked.capacity}
     row = answer(ask(MEMORY, 1, algorithm=asked.algorithm, **question))
     row |= {"peak_gb": row["peak_bytes"] / 1e9, "replay_gb": row["replay_bytes"] / 1e9}
-    row |= {"beside_mb": row["beside_the_replay"] / 1e6, "of_it_simulators": row["simulators_bytes"] / 1e6}
+    row |= {"beside_mb": row["beside_the_replay"] / 1e6, "simulators_mb": row["simulators_bytes"] / 1e6}
     columns = (
         ("algorithm", "{}"), ("task", "{}"), ("capacity", "{}"), ("replay_gb", "{:.2f}"), ("peak_gb", "{:.2f}"), ("beside_mb", "{:.0f}"),
-        ("of_it_simulators", "{:.0f}"),
+        ("simulators_mb", "{:.0f}"),  # of what is beside the replay
     )  # fmt: skip
     return _tell(asked, [row], Shown(columns, "peak_gb"))
 
@@ -233,7 +233,7 @@ def _tell(asked: argparse.Namespace, rows: list[dict[str, Any]], shown: Shown) -
         return 0
     table = Table(box=None, pad_edge=False)
     for name, _ in shown.columns:
-        table.add_column(name.replace("_", " "), justify="left" if isinstance(rows[0][name], str) else "right")
+        table.add_column(name.replace("_", " "), justify="left" if isinstance(rows[0][name], str) else "right", overflow="fold")
     for row in rows:
         table.add_row(*(form.format(row[name]) for name, form in shown.columns))
     console.print(table)
