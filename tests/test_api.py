@@ -168,7 +168,7 @@ def test_an_agent_is_pure_functions(row):
 
     agent = dualac.make_agent(row, obs_dim=3, action_dim=2)
     names = ("init", "update", "draw", "step", "explore", "exploit", "hear", "reset", "restart_explorer", "judged", "exploring", "diagnose", "value")
-    assert agent._fields == names
+    assert agent._fields == (*names, "valuing")
     state = jax.eval_shape(agent.init, jax.random.key(0))
     action, memory = jax.eval_shape(lambda state: agent.exploit(state, (), np.zeros(3, np.float32)), state)
     assert action.shape == (2,)

@@ -54,3 +54,4 @@ class Agent(NamedTuple):
     exploring: Callable[[State], State]  # the part that `explore` reads
     diagnose: Callable[[State, Transition], Metrics]  # what is too dear to be measured at every update
     value: Callable[[State, Array, Array], Float[Array, "batch"]]  # the critics' mean
+    valuing: Callable[[State], State]  # the part that `value` reads

@@ -121,7 +121,8 @@ def test_memory_is_that_of_a_whole_run(capsys):
     assert cli.run(["bench", "memory", "sac", "gym/HalfCheetah-v5", "--capacity", "300000", "--json"]) == 0
     row = json.loads(capsys.readouterr().out)
     assert row["replay_bytes"] == pytest.approx(3e5 * 4 * (17 + 6 + 1 + 1), rel=0.2)
-    assert 1e6 < row["simulators_bytes"] < row["beside_the_replay"] == row["peak_bytes"] - row["replay_bytes"] < 500e6
+    assert row["beside_the_replay"] == max(row["new_bytes"], row["resumed_bytes"]) - row["replay_bytes"]
+    assert 200e6 < row["beside_the_replay"] < 500e6
 
 
 def test_a_pack_of_seeds_is_measured_against_a_fuller_replay_too(monkeypatch):

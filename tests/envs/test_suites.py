@@ -1,5 +1,6 @@
 """Suites as packages: silent, missing, of another version; and what is particular to one of them."""
 
+import gc
 import logging
 import os
 import subprocess
@@ -36,6 +37,18 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 320_000, "kB"
+
+
+def test_environments_of_a_hand_share_what_it_was_built_from_while_there_are_any():
+    from dualac.envs import make
+    from dualac.envs.myosuite import _plans
+
+    first, second = (make("myosuite/object-hold-hard") for _ in range(2))
+    assert first.unwrapped._mj_spec is second.unwrapped._mj_spec
+    first.close(), second.close()
+    del first, second
+    gc.collect()
+    assert "object-hold-hard" not in _plans
 
 
 def test_silence_holds_for_python_and_for_c_and_ends(capfd):

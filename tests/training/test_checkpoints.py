@@ -167,8 +167,10 @@ def test_a_checkpoint_of_another_format_is_refused(half, monkeypatch):
 def rewritten(path: Path, change: Callable[[Any], Any], first: Callable[[], None] = lambda: None) -> None:
     """The checkpoint at 24 with another state, signed as it should be: no damage."""
     replay = Replay(20, Spec(3, 2), np.random.SeedSequence(0))
-    snapshot, _ = Checkpoints(path, WHOLE.identity()).restore(replay)
+    checkpoints = Checkpoints(path, WHOLE.identity())
+    snapshot, _ = checkpoints.restore()
     assert snapshot is not None
+    checkpoints.refill(replay)
     shutil.rmtree(path / "checkpoints" / "24")
     first()
     Checkpoints(path, WHOLE.identity()).save(Snapshot(24, change(snapshot.arrays), snapshot.facts), replay)
@@ -251,6 +253,20 @@ def test_a_replay_in_too_many_files_is_written_afresh_as_one(tmp_path):
     assert files < 5
 
 
+def test_a_replay_of_many_pieces_is_not_written_afresh_for_them(tmp_path, monkeypatch):
+    """Of 40 pieces all are linked to, however few files there may be beside whole pieces."""
+    monkeypatch.setattr(checkpoint_module, "PIECE", 2)
+    monkeypatch.setattr(checkpoint_module, "MOST_SEGMENTS", 3)
+    checkpoints, replay = kept(tmp_path)
+    written = []
+    for step, count in ((1, 80), (2, 2), (3, 2)):
+        lived(replay, count)
+        checkpoints.save(Snapshot(step, {}, {}), replay)
+        written.append({file.name: file.stat().st_ino for file in (tmp_path / "checkpoints" / str(step) / "replay").iterdir()})
+    assert [len(files) for files in written] == [40, 41, 42]
+    assert written[0].items() < written[1].items() < written[2].items()
+
+
 def test_a_file_system_without_hard_links_will_do(tmp_path, monkeypatch):
     def refuse(source, target):
         raise OSError(errno.EPERM, "Operation not permitted")
@@ -261,8 +277,10 @@ def test_a_file_system_without_hard_links_will_do(tmp_path, monkeypatch):
         lived(replay, 5)
         checkpoints.save(Snapshot(step, {"x": np.ones(1, np.float32)}, {}), replay)
     other = Replay(100, Spec(1, 1), np.random.SeedSequence(1))
-    snapshot, damaged = Checkpoints(tmp_path, "me").restore(other)
+    read = Checkpoints(tmp_path, "me")
+    snapshot, damaged = read.restore()
     assert snapshot is not None and (snapshot.step, damaged) == (3, [])
+    read.refill(other)
     assert other.read(0, 15)["reward"].tolist() == list(range(15))
 
 

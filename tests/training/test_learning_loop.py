@@ -49,7 +49,7 @@ def test_nothing_is_traced_again_after_its_first_call(name, compiled_afresh, mon
     monkeypatch.setattr(Learner, "learn", noted)
     run = a_run(name, eval_every=8)
     path = trained(extended(run, 32), tmp_path)
-    assert len(after_learning) == 23
+    assert len(after_learning) == 1 + 23, "once to rehearse"
     assert len(set(after_learning)) == 1
     assert {kind: traces[kind] for kind in ("init", "explore", "exploit", "hear", "reset")} == dict(init=1, explore=1, exploit=1, hear=1, reset=1)
 
@@ -57,9 +57,37 @@ def test_nothing_is_traced_again_after_its_first_call(name, compiled_afresh, mon
     after_learning.clear()
     prepare(run, tmp_path)
     go_on(path)
-    assert len(after_learning) == 8
+    assert len(after_learning) == 1 + 8
     assert len(set(after_learning)) == 1
     assert all(traces[kind] <= 1 for kind in ("init", "explore", "exploit", "hear", "reset"))
+
+
+@pytest.mark.parametrize(("name", "seeds"), [("dac", (3,)), ("top", (3, 4))])
+@pytest.mark.usefixtures("compiled_afresh")
+def test_once_rehearsed_a_run_compiles_nothing_more(name, seeds, monkeypatch, caplog, tmp_path):
+    """What the compiler takes is given back before the replay grows: not at a reset, nor when the run is resumed, is it needed again."""
+    rehearse, compilations = Learner.rehearse, []
+
+    def noted(self):
+        rehearse(self)
+        compilations.append([record.getMessage() for record in caplog.records if record.getMessage().startswith("Compiling")])
+        caplog.clear()
+
+    monkeypatch.setattr(Learner, "rehearse", noted)
+    pack = seeds if len(seeds) > 1 else ()
+    with jax.log_compiles():
+        for steps in (24, 32):
+            go_on(*(prepare(a_run(name, steps=steps, seed=seed, pack=pack, resets=(20, 28)), tmp_path) for seed in seeds))
+    assert len(compilations) == 2 and all(compilations)
+    assert [record.getMessage() for record in caplog.records if record.getMessage().startswith("Compiling")] == []
+
+
+def test_a_rehearsal_leaves_the_learner_as_it_was():
+    learner = Learner([a_run("dac")], SPEC)
+    before = learner.save(0)
+    learner.rehearse()
+    assert same(learner.save(0), before)
+    assert learner.diverged() == []
 
 
 @pytest.mark.table

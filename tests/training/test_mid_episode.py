@@ -24,8 +24,9 @@ def resumes(task, folder):
         if step == 37:
             first.save(step, {}, {}, 0.0)
     again = Member(path)
-    snapshot, damaged = again.checkpoints.restore(again.replay)
+    snapshot, damaged = again.checkpoints.restore()
     assert snapshot is not None
+    again.checkpoints.refill(again.replay)
     assert (snapshot.step, damaged, again.restore(snapshot)) == (37, [], None)
     for step in range(38, 61):
         again.step(again.random_action(step), step)

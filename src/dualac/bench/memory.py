@@ -1,5 +1,6 @@
-"""What a run holds in memory: the most that a process ever had in which one learned, logged, was evaluated and checkpointed, beside a full replay."""
+"""What a run holds in memory: the most that its process ever had, of a run whose replay is full and of the same run resumed."""
 
+import contextlib
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -7,57 +8,61 @@ from typing import Any
 import numpy as np
 
 from dualac.api import find_algorithm
+from dualac.bench.pinned import answer, ask
 from dualac.envs import Protocol
-from dualac.envs.suites import let_go
+from dualac.pages import give_back_heap
 from dualac.training import loop
-from dualac.training.guarded import Guarded
+from dualac.training.lock import owned
 from dualac.training.replay import Replay, replay_bytes
-from dualac.training.run import Run, prepare
+from dualac.training.run import USUAL, Run, prepare
 from dualac.types import Spec
 
 BLOCK = 10_000  # transitions that are written at once
 EPISODE = 1_000  # transitions from one start to the next
+ROUND = 20  # steps in which a run learns, logs, is evaluated and checkpointed
+LIVED = f"{__name__}:live"
+
+
+def measure(algorithm: str, task: str, spec: Spec, capacity: int) -> dict[str, Any]:
+    """Each in a process of its own, pinned to one core."""
+    every = {"warmup": ROUND // 2, "log_every": ROUND // 2, "eval_every": ROUND, "checkpoint_every": ROUND, "protocol": Protocol(eval_episodes=1)}
+    run = Run("held", find_algorithm(algorithm), task, steps=max(capacity, 4 * ROUND), capacity=capacity, **every)
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(prepare(run, Path(folder)))
+        first = answer(ask(LIVED, 1, path=path, full_after=ROUND, until=3 * ROUND))
+        resumed = answer(ask(LIVED, 1, path=path, full_after=0, until=4 * ROUND))
+    held, peak = replay_bytes(capacity, spec), max(first, resumed)
+    about = {"algorithm": algorithm, "task": task, "obs": spec.obs_dim, "actions": spec.action_dim, "capacity": capacity}
+    return {**about, "replay_bytes": held, "new_bytes": first, "resumed_bytes": resumed, "peak_bytes": peak, "beside_the_replay": peak - held}
+
+
+def live(path: str, full_after: int, until: int) -> int:
+    """Bytes that this process had at the most while it took a run from where it was to a step; its replay is full, of random numbers, from one on."""
+    with owned(Path(path)), contextlib.closing(loop.Session([Path(path)], lambda message: None, USUAL)) as session:
+        session.start(allow_inexact=False)
+        for step in session.steps():
+            if step == full_after:
+                fill(session.members[0].replay, session.members[0].spec)
+                give_back_heap()  # what filling took is not the run's
+            if step == until:
+                break
+    status = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) * 1024
 
 
 def filled(capacity: int, spec: Spec) -> Replay:
-    """A replay that is full, of random numbers."""
-    replay, draw = Replay(capacity, spec, np.random.SeedSequence(0)), np.random.default_rng(0)
-    for start in range(0, capacity, BLOCK):
-        count = min(BLOCK, capacity - start)
+    replay = Replay(capacity, spec, np.random.SeedSequence(0))
+    fill(replay, spec)
+    return replay
+
+
+def fill(replay: Replay, spec: Spec) -> None:
+    """With random numbers."""
+    draw = np.random.default_rng(0)
+    for start in range(0, replay.capacity, BLOCK):
+        count = min(BLOCK, replay.capacity - start)
         ends = np.append(np.arange(EPISODE - 1, count - 1, EPISODE), count - 1)
         shapes = {"obs": (count, spec.obs_dim), "action": (count, spec.action_dim), "reward": (count,), "led": (len(ends), spec.obs_dim)}
         block = {name: draw.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()}
         replay.write(start, block | {"discount": np.ones(count, np.float32), "ends": ends})
-    replay.restore(capacity, replay.sampler_state())
-    return replay
-
-
-def measure(algorithm: str, task: str, obs: int, actions: int, capacity: int) -> dict[str, Any]:
-    spec = Spec(obs, actions)
-    rows = {"steps": 20, "warmup": 10, "log_every": 10, "eval_every": 20, "checkpoint_every": 20, "protocol": Protocol(eval_episodes=1)}
-    run = Run("held", find_algorithm(algorithm), task, **rows)
-    of_simulators = _two_simulators(run)
-    replay = filled(capacity, spec)  # held while a run goes on that has seen next to nothing
-    with tempfile.TemporaryDirectory() as folder:
-        loop.train([prepare(run, Path(folder))], lambda message: None)
-    peak, held = _of_this_process("VmHWM"), replay_bytes(replay.capacity, spec)
-    about = {"algorithm": algorithm, "task": task, "obs": obs, "actions": actions, "capacity": capacity}
-    return {**about, "replay_bytes": held, "simulators_bytes": of_simulators, "peak_bytes": peak, "beside_the_replay": peak - held}
-
-
-def _two_simulators(run: Run) -> int:
-    """Bytes that they take: a run learns in one and is evaluated in the other."""
-    let_go()  # what is free already is not theirs to give back
-    before = _of_this_process("VmRSS")
-    simulators = [Guarded(run.task, run.protocol) for _ in range(2)]
-    for simulator in simulators:
-        simulator.reset(seed=0)
-    taken = _of_this_process("VmRSS") - before
-    for simulator in simulators:
-        simulator.close()
-    return max(0, taken)
-
-
-def _of_this_process(what: str) -> int:
-    """Bytes."""
-    return int(next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(what)).split()[1]) * 1024
+    replay.restore(replay.capacity, replay.sampler_state())

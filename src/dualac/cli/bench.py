@@ -10,7 +10,7 @@ from rich.table import Table
 from dualac.cli.words import Parser, console
 from dualac.errors import UsageError, nearest
 
-LEARNER, MEMORY, SCALING = (f"dualac.bench.{name}:measure" for name in ("learner", "memory", "scaling"))
+LEARNER, SCALING = (f"dualac.bench.{name}:measure" for name in ("learner", "scaling"))
 TRAINED = "dualac.bench.training:trained"
 PICTURES = (".png", ".svg", ".pdf")
 PAPER_TASKS = ("dmc/cheetah-run", "metaworld/push", "myosuite/key-turn-easy")
@@ -107,7 +107,7 @@ def _envs(parser: Parser, words: list[str]) -> int:
 
 
 def _memory(parser: Parser, words: list[str]) -> int:
-    from dualac.bench.pinned import answer, ask
+    from dualac.bench.memory import measure
     from dualac.experiments.cost import sizes
     from dualac.training.machine import require_memory
     from dualac.training.replay import replay_bytes
@@ -119,15 +119,13 @@ def _memory(parser: Parser, words: list[str]) -> int:
     _known(asked.algorithm)
     spec = sizes(_task(asked.task))
     require_memory(replay_bytes(_positive(asked.capacity, "--capacity"), spec), f"a replay of {asked.capacity} transitions", "lower --capacity")
-    question = {"task": _task(asked.task), "obs": spec.obs_dim, "actions": spec.action_dim, "capacity": asked.capacity}
-    row = answer(ask(MEMORY, 1, algorithm=asked.algorithm, **question))
-    row |= {"peak_gb": row["peak_bytes"] / 1e9, "replay_gb": row["replay_bytes"] / 1e9}
-    row |= {"beside_mb": row["beside_the_replay"] / 1e6, "simulators_mb": row["simulators_bytes"] / 1e6}
+    row = measure(asked.algorithm, _task(asked.task), spec, asked.capacity)
+    row |= {f"{name}_gb": row[f"{name}_bytes"] / 1e9 for name in ("replay", "new", "resumed")} | {"beside_mb": row["beside_the_replay"] / 1e6}
     columns = (
-        ("algorithm", "{}"), ("task", "{}"), ("capacity", "{}"), ("replay_gb", "{:.2f}"), ("peak_gb", "{:.2f}"), ("beside_mb", "{:.0f}"),
-        ("simulators_mb", "{:.0f}"),  # of what is beside the replay
+        ("algorithm", "{}"), ("task", "{}"), ("capacity", "{}"), ("replay_gb", "{:.2f}"), ("new_gb", "{:.2f}"), ("resumed_gb", "{:.2f}"),
+        ("beside_mb", "{:.0f}"),
     )  # fmt: skip
-    return _tell(asked, [row], Shown(columns, "peak_gb"))
+    return _tell(asked, [row], Shown(columns, "beside_mb", "the most that a new run's process had, and the run's when resumed; beside the replay"))
 
 
 def _scaling(parser: Parser, words: list[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from typing import Any, final
 
 import gymnasium
@@ -14,6 +15,8 @@ from dualac.envs.suites import diverged, imported, silence
 from dualac.envs.tasks import MYOSUITE
 from dualac.errors import BrokenEpisodeError, UsageError
 
+# What a task's model was built from. Some tasks read it at each reset, none writes it: environments of one task share it, of a hand 94 MB.
+_plans: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 CAMERA = "hand_side_inter"  # where a model has it: MyoSuite's own choice shows the whole room, and a hand as a few pixels
 
 
@@ -26,8 +29,7 @@ class Muscles(gymnasium.Wrapper):
         self._name, self._ends = name, ends
         self._data: Any = getattr(env.unwrapped, "data", None)
         model = getattr(env.unwrapped, "model", None)
-        arrays = [getattr(model, field) for field in dir(model) if not field.startswith("_")]
-        self._built = [(array, array.copy()) for array in arrays if isinstance(array, np.ndarray) and array.dtype.kind == "f"]
+        self._built = [(array, array.copy()) for array in (_changeable(model) if model else ())]
         cameras = {model.camera(number).name for number in range(model.ncam)} if model else set()
         if CAMERA in cameras:
             env.unwrapped.render_camera = CAMERA  # pyright: ignore[reportAttributeAccessIssue]
@@ -55,7 +57,18 @@ def load(name: str, protocol: Protocol, render: bool) -> Loaded:
     try:
         with silence():
             env = gymnasium.make(spec, max_episode_steps=-1, disable_env_checker=True, **options)
+            if plan := getattr(env.unwrapped, "_mj_spec", None):
+                env.unwrapped._mj_spec = _plans.setdefault(name, plan)  # pyright: ignore[reportAttributeAccessIssue]
             muscles = Muscles(env, f"myosuite/{name}", protocol.myosuite_termination == "end")
     except Exception as error:  # a task whose parts are not installed raises whatever the part that needs them raises
         raise UsageError(f"myosuite/{name} cannot be made: {' '.join(str(error).split())} ({type(error).__name__})") from error
     return Loaded(muscles, spec.max_episode_steps or 0)
+
+
+def _changeable(model: Any) -> list[np.ndarray]:
+    """Of a model the numbers that a task may change: all but the shapes of meshes and skins, half of it. Of the boxes around shapes only those around
+    a body's move with it.
+    """
+    names = [name for name in dir(model) if not name.startswith(("_", "mesh_", "skin_", "bvh_"))]
+    around_bodies = model.bvh_aabb[: (model.body_bvhadr + model.body_bvhnum).max()]
+    return [array for name in names if isinstance(array := getattr(model, name), np.ndarray) and array.dtype.kind == "f"] + [around_bodies]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import importlib.metadata
 import io
@@ -17,6 +16,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from dualac.errors import UsageError
+from dualac.pages import give_back_heap
 
 LOGGER = logging.getLogger("dualac.envs")
 MUJOCO = logging.getLogger("mujoco")
@@ -129,11 +129,10 @@ def _tame_mujoco(mujoco: Any) -> None:
 
 
 def let_go() -> None:
-    """Give back what building a model took, 170 MB of the dog: MuJoCo keeps the plan of the last one, the C library whatever was freed."""
+    """Give back what building a model took, 170 MB of the dog: MuJoCo keeps the plan of the last one."""
     if mujoco := sys.modules.get("mujoco"):
         mujoco.MjModel.from_xml_string("<mujoco/>")  # the last one from now on
-    with contextlib.suppress(AttributeError):  # no glibc
-        ctypes.CDLL(None).malloc_trim(0)
+    give_back_heap()
 
 
 def diverged(data: Any) -> bool:

@@ -24,8 +24,8 @@ from dualac.training.replay import Replay, Slots
 
 SCHEMA = 2
 KEPT = 2
-MOST_SEGMENTS = 64  # beyond this the replay is written afresh
-PIECE = 50_000  # transitions in a file at most: it is in memory twice while it is written
+PIECE = 5_000  # transitions in a file at most: it is in memory three times while it is written
+MOST_SEGMENTS = 64  # files beyond twice those of whole pieces, from which on the replay is written afresh
 
 REPLAY = "replay/"
 _UNREADABLE = (DataError, OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError)
@@ -91,8 +91,8 @@ class Checkpoints:
         for step in self.steps()[:-KEPT]:
             self._discard(step)
 
-    def restore(self, replay: Replay, newest: int | None = None) -> tuple[Snapshot | None, list[str]]:
-        """The newest checkpoint that is whole (at most `newest`), its transitions put into the replay; and a sentence for each that is damaged.
+    def restore(self, newest: int | None = None) -> tuple[Snapshot | None, list[str]]:
+        """The newest checkpoint that is whole (at most `newest`), but for its transitions; and a sentence for each that is damaged.
 
         None if the run never got as far as its first checkpoint. If there are checkpoints and all are damaged, that is an error:
         a run is never silently started from scratch.
@@ -107,9 +107,6 @@ class Checkpoints:
             except _UNREADABLE as error:
                 damaged.append(f"checkpoint {self.path / str(step)} is damaged ({error})")
                 continue
-            for name in _segments(manifest):  # one by one: together they would be a second replay in memory
-                replay.write(_span(name)[0], _load(self.path / str(step) / name))
-            replay.restore(manifest["added"], manifest["sampler"])
             self._newest = manifest
             for later in (s for s in candidates if s > step):  # set aside, not deleted: the step will be written again
                 (self.path / str(later)).rename(self.path / f"damaged-{later}-{_next_number(self.path, later)}")
@@ -117,6 +114,13 @@ class Checkpoints:
         if damaged:
             raise DataError(f"{'; '.join(damaged)}; no checkpoint is left to resume from")
         return None, damaged
+
+    def refill(self, replay: Replay) -> None:
+        """Put into an empty replay what the checkpoint held that was restored."""
+        assert self._newest is not None
+        for name in _segments(self._newest):  # one by one: together they would be a second replay in memory
+            replay.write(_span(name)[0], _load(self.path / str(self._newest["step"]) / name))
+        replay.restore(self._newest["added"], self._newest["sampler"])
 
     def forget_after(self, step: int) -> None:
         """A pack went back to what all its seeds have: what this one had beyond that will be written again."""
@@ -163,15 +167,16 @@ class Checkpoints:
         if manifest["identity"] not in self.identities:
             raise DataError("it belongs to another run")
         for name in filter(wanted, manifest["files"]):
-            facts, content = manifest["files"][name], (folder / name).read_bytes()
-            if len(content) != facts["bytes"] or hashlib.sha256(content).hexdigest() != facts["sha256"]:
+            with (folder / name).open("rb") as file:
+                found = {"bytes": os.fstat(file.fileno()).st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+            if found != manifest["files"][name]:
                 raise DataError(f"{name} is not what was written")
         return manifest, _load(folder / "state.safetensors")
 
     def _save_replay(self, partial: Path, replay: Replay) -> dict[str, Any]:
         before = self._newest or {"step": None, "files": {}}
         kept = {name: facts for name, facts in before["files"].items() if name in _segments(before) and _span(name)[1] > replay.oldest()}
-        if len(kept) >= MOST_SEGMENTS:
+        if len(kept) >= MOST_SEGMENTS + 2 * (replay.size // PIECE):
             kept = {}
         for name in kept:
             _link(self.path / str(before["step"]) / name, partial / name)

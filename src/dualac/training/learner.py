@@ -80,7 +80,8 @@ class Learner:
         self._hear = compiled(self._lift(self._hear_one, (0, 0, 0, 0, None)))
         # Traced once and inlined wherever they are called: the same programs as without jit. `step` is traced here for the names of its metrics.
         self._act, self._step = (jax.jit(function, inline=True) for function in (self.agent.explore, self.agent.step))
-        batch = _blank_batch(run.batch_size, spec)
+        self._run, self._blank = run, _blank_batch(run.batch_size, spec)
+        batch = self._blank
         chance = jax.eval_shape(lambda key: self.agent.draw(key, batch.action.size), self._init_keys[0])
         metrics = jax.eval_shape(self._step, blank, batch, chance, np.uint32(0))[1]
         self._names = sorted(cheap(metrics))
@@ -93,6 +94,25 @@ class Learner:
         self.forget_metrics()
         self._foreseen: Foreseen | None = None
         self._answer: jax.Array | None = None  # of the last call that learned: the actions that it foresaw, and whether it diverged
+
+    def rehearse(self) -> None:
+        """Do all that a run will ask for once, with zeros, and begin anew: then nothing is left to compile."""
+        batch: Any = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self._blank)
+        obs, step = [batch.obs[0]] * self.size, self._first_learning
+        self.explore(obs, step)
+        self.learn([jax.tree.map(lambda leaf: np.stack([leaf] * self._run.replay_ratio), batch)] * self.size, obs, step)
+        self.hear([0.0] * self.size, step)
+        if self._run.resets or self._run.reset_every:
+            self.reset(step, same_init=False)
+        if self._run.algorithm.explorer_restart_every:
+            self.restart_explorer(step)
+        for index in range(self.size):
+            self.diagnose(index, batch)
+            self.exploit(index)(obs[index])
+            self.value(index)(batch.obs, batch.action)
+        self.restore([Snapshot(step, self.save(index), {}) for index in range(self.size)])
+        self.begin()
+        self._init.clear_cache()  # a run begins once: 28 MB
 
     @property
     def state(self) -> State:
@@ -149,7 +169,7 @@ class Learner:
 
     def value(self, index: int) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         """The critics' mean now, as a function of many states and actions. They are judged in pieces of one size, so that it is compiled once."""
-        state = jax.tree.map(jnp.copy, self.member_state(index))
+        state = jax.tree.map(jnp.copy, self.agent.valuing(self.member_state(index)))
 
         def judged(obs: np.ndarray, action: np.ndarray) -> np.ndarray:
             pieces = range(0, len(obs), PIECE)
@@ -215,7 +235,7 @@ class Learner:
         return jax.vmap(function, in_axes=axes) if self.size > 1 else function
 
     def _stack(self, trees: list[Any]) -> Any:
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees) if self.size > 1 else jax.tree.map(jnp.array, trees[0])
+        return jax.tree.map(lambda *leaves: jnp.array(self._together(leaves)), *trees)
 
     def _together(self, items: Sequence[Any]) -> Any:
         """What the seeds have each, as one; where it already is, on the host or on the device."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from dualac import kernels
 from dualac.errors import DataError, DualacError, RunFailedError, TryAgainError, is_disk_trouble
+from dualac.pages import give_back, give_back_heap
 from dualac.spelling import difference
 from dualac.training import machine
 from dualac.training.checkpoint import Snapshot
@@ -100,11 +101,18 @@ class Session:
 
     @functools.cached_property
     def learner(self) -> Learner:
-        """Built when first needed, not before the first steps: that a task works is seen at once, while compiling takes seconds."""
-        return Learner([member.run for member in self.members], self.members[0].spec)
+        """Built when first needed, not before the first steps: that a task works is seen at once, while compiling takes seconds. Nor later: what
+        compiling needs is given back before the replay grows.
+        """
+        learner = Learner([member.run for member in self.members], self.members[0].spec)
+        if self.step < self.run.steps:
+            learner.rehearse()
+            give_back()
+        return learner
 
     def steps(self) -> Iterator[int]:
         run, last = self.run, self._began
+        give_back_heap()  # what it took to come here
         for step in range(self.step + 1, run.steps + 1):
             if run.resets_after(step - 1):
                 self.introduce()
@@ -260,7 +268,7 @@ class Session:
         """The newest checkpoint that all seeds of the pack have: a kill may fall between two seeds' writing of the same step."""
         newest, damaged = None, [[] for _ in self.members]
         while True:
-            found = [member.checkpoints.restore(member.replay, newest) for member in self.members]
+            found = [member.checkpoints.restore(newest) for member in self.members]
             for told, (_, sentences) in zip(damaged, found, strict=True):
                 told.extend(sentences)
             steps = [-1 if snapshot is None else snapshot.step for snapshot, _ in found]
@@ -289,12 +297,15 @@ class Session:
         self.tell("started")
 
     def _resume(self, snapshots: list[Snapshot], *, allow_inexact: bool) -> None:
-        self.learner.restore(snapshots)
-        self.step = snapshots[0].step
-        for member, snapshot in zip(self.members, snapshots, strict=True):
-            changed = difference(self.fingerprint, snapshot.facts["fingerprint"])
+        changes = [difference(self.fingerprint, snapshot.facts["fingerprint"]) for snapshot in snapshots]
+        for member, changed in zip(self.members, changes, strict=True):
             if changed and not allow_inexact:
                 raise DataError(f"{member.path} cannot be resumed to the bit here ({'; '.join(changed)}); --allow-inexact resumes it all the same")
+        self.step = snapshots[0].step
+        self.learner.restore(snapshots)  # first: all is compiled before the replays are read
+        give_back_heap()
+        for member, snapshot, changed in zip(self.members, snapshots, changes, strict=True):
+            member.checkpoints.refill(member.replay)
             self._test_replay(member)
             trouble = member.restore(snapshot)
             for sentence in [*changed, *([trouble] if trouble else [])]:
