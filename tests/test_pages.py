@@ -20,6 +20,17 @@ VmFlags: rd ex mr mw me
 Rss:                 512 kB
 Anonymous:            64 kB
 VmFlags: rd mr mw me ac
+7f0000280000-7f0000290000 r--p 00201000 fd:00 12345    /lib/swapped/out.so
+Rss:                  12 kB
+Anonymous:             0 kB
+Swap:                 64 kB
+VmFlags: rd mr mw me
+7f0000290000-7f0000300000 r--p 00201000 fd:00 12345    /lib/of/code.so.1.2
+Rss:                  12 kB
+Anonymous:             0 kB
+Swap:                  0 kB
+THPeligible:    0
+VmFlags: rd mr mw me ac
 7f0000300000-7f0000400000 rw-p 00301000 fd:00 12345    /lib/of/code.so.1.2
 Rss:                 512 kB
 Anonymous:             0 kB
@@ -42,7 +53,7 @@ Anonymous:             0 kB
 
 
 def test_only_pages_that_are_still_a_library_s_file_are_given_back():
-    """Not what the loader has changed, what may be written, what is no library or was never read."""
+    """Not what the loader has changed, be it swapped out, what may be written, what is no library or was never read."""
     assert list(unchanged(SMAPS)) == [Span(0x7F0000000000, 0x7F0000200000), Span(0x7F0000800000, 0x7F0000900000)]
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 DONTNEED = 4  # as mman.h has it
-HEAD = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ \S+ +(/.*\.so\S*)$")
-FACT = re.compile(r"(\w+): +(\d+) kB$")
+ENTRY = re.compile(r"^(?=[0-9a-f]+-[0-9a-f]+ )", re.MULTILINE)
+LIBRARY = re.compile(r"([0-9a-f]+)-([0-9a-f]+) r-[x-]p \S+ \S+ \S+ +/.*\.so\S*$", re.MULTILINE)
+FACT = re.compile(r"^(\w+): +(\d+) kB$", re.MULTILINE)
+WRITTEN = re.compile(r"^VmFlags:.* ac\b", re.MULTILINE)  # it was writable once: memory is accounted for it
 
 
 class Span(NamedTuple):
@@ -31,7 +33,7 @@ def give_back() -> None:
     """
     give_back_heap()
     with contextlib.suppress(AttributeError, OSError):
-        madvise = ctypes.CDLL(None).madvise
+        madvise = ctypes.PyDLL(None).madvise  # which lets no other thread of Python load a library between the reading and the giving
         madvise.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
         for start, stop in list(unchanged(Path("/proc/self/smaps").read_text())):
             madvise(start, stop - start, DONTNEED)
@@ -39,15 +41,9 @@ def give_back() -> None:
 
 def unchanged(smaps: str) -> Iterator[Span]:
     """The spans of libraries of which all pages are still the file's. Those that the loader has changed before it forbade writing are not: their
-    content is nowhere else.
+    content is nowhere else, in memory or swapped out.
     """
-    span, present = None, 0
-    for line in smaps.splitlines():
-        if fact := FACT.match(line):
-            name, kilobytes = fact[1], int(fact[2])
-            present = kilobytes if name == "Rss" else present
-            if name == "Anonymous" and span and present and not kilobytes:
-                yield span
-        elif not line.startswith("VmFlags"):
-            head = HEAD.match(line)
-            span = Span(int(head[1], 16), int(head[2], 16)) if head and head[3] in ("r-xp", "r--p") else None
+    for entry in ENTRY.split(smaps):
+        head, facts = LIBRARY.match(entry), dict(FACT.findall(entry))
+        if head and facts["Rss"] != "0" and facts["Anonymous"] == facts.get("Swap", "0") == "0" and not WRITTEN.search(entry):
+            yield Span(int(head[1], 16), int(head[2], 16))

@@ -10,15 +10,13 @@ import numpy as np
 from dualac.api import find_algorithm
 from dualac.bench.pinned import answer, ask
 from dualac.envs import Protocol
-from dualac.pages import give_back_heap
 from dualac.training import loop
 from dualac.training.lock import owned
 from dualac.training.replay import Replay, replay_bytes
 from dualac.training.run import USUAL, Run, prepare
 from dualac.types import Spec
 
-BLOCK = 10_000  # transitions that are written at once
-EPISODE = 1_000  # transitions from one start to the next
+EPISODE = 1_000  # transitions from one start to the next, written at once
 ROUND = 20  # steps in which a run learns, logs, is evaluated and checkpointed
 LIVED = f"{__name__}:live"
 
@@ -43,7 +41,6 @@ def live(path: str, full_after: int, until: int) -> int:
         for step in session.steps():
             if step == full_after:
                 fill(session.members[0].replay, session.members[0].spec)
-                give_back_heap()  # what filling took is not the run's
             if step == until:
                 break
     status = Path("/proc/self/status").read_text().splitlines()
@@ -59,10 +56,9 @@ def filled(capacity: int, spec: Spec) -> Replay:
 def fill(replay: Replay, spec: Spec) -> None:
     """With random numbers."""
     draw = np.random.default_rng(0)
-    for start in range(0, replay.capacity, BLOCK):
-        count = min(BLOCK, replay.capacity - start)
-        ends = np.append(np.arange(EPISODE - 1, count - 1, EPISODE), count - 1)
-        shapes = {"obs": (count, spec.obs_dim), "action": (count, spec.action_dim), "reward": (count,), "led": (len(ends), spec.obs_dim)}
-        block = {name: draw.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()}
-        replay.write(start, block | {"discount": np.ones(count, np.float32), "ends": ends})
+    for start in range(0, replay.capacity, EPISODE):
+        count = min(EPISODE, replay.capacity - start)
+        shapes = {"obs": (count, spec.obs_dim), "action": (count, spec.action_dim), "reward": (count,), "led": (1, spec.obs_dim)}
+        episode = {name: draw.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()}
+        replay.write(start, episode | {"discount": np.ones(count, np.float32), "ends": np.array([count - 1])})
     replay.restore(replay.capacity, replay.sampler_state())

@@ -57,7 +57,7 @@ def load(name: str, protocol: Protocol, render: bool) -> Loaded:
     try:
         with silence():
             env = gymnasium.make(spec, max_episode_steps=-1, disable_env_checker=True, **options)
-            if plan := getattr(env.unwrapped, "_mj_spec", None):
+            if (plan := getattr(env.unwrapped, "_mj_spec", None)) is not None:
                 env.unwrapped._mj_spec = _plans.setdefault(name, plan)  # pyright: ignore[reportAttributeAccessIssue]
             muscles = Muscles(env, f"myosuite/{name}", protocol.myosuite_termination == "end")
     except Exception as error:  # a task whose parts are not installed raises whatever the part that needs them raises
@@ -66,8 +66,8 @@ def load(name: str, protocol: Protocol, render: bool) -> Loaded:
 
 
 def _changeable(model: Any) -> list[np.ndarray]:
-    """Of a model the numbers that a task may change: all but the shapes of meshes and skins, half of it. Of the boxes around shapes only those around
-    a body's move with it.
+    """Of a model the numbers that a task may change and go on from: all but the shapes of meshes and skins, half of it, which a task changes, if at
+    all, from what they were built as. Of the boxes around shapes only a body's move with it.
     """
     names = [name for name in dir(model) if not name.startswith(("_", "mesh_", "skin_", "bvh_"))]
     around_bodies = model.bvh_aabb[: (model.body_bvhadr + model.body_bvhnum).max()]

@@ -18,7 +18,7 @@ from dualac.training.run import Run, write_json
 from dualac.types import Spec
 
 UPDATES, CALL = 200, 20  # of each kind that are timed, and how many in one call
-PROCESS_BYTES = 800_000_000  # of a worker beside its replay, with two simulators: the most of the paper's tasks
+PROCESS_BYTES = 650_000_000  # of a worker beside its replay, with two simulators: more than the most that was measured (docs/performance.md)
 STATE_BYTES = 20_000_000  # of the two checkpoints that a run keeps, beside the replay, which they share
 EVALUATION_ROW = 160  # bytes of a line of eval.jsonl, about
 TRAINING_ROW = 1_400

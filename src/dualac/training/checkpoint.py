@@ -97,6 +97,7 @@ class Checkpoints:
         None if the run never got as far as its first checkpoint. If there are checkpoints and all are damaged, that is an error:
         a run is never silently started from scratch.
         """
+        self._newest = None
         for leftover in self.path.glob(".*") if self.path.is_dir() else ():
             shutil.rmtree(leftover, ignore_errors=True)
         candidates = [step for step in self.steps() if newest is None or step <= newest]
@@ -175,7 +176,7 @@ class Checkpoints:
 
     def _save_replay(self, partial: Path, replay: Replay) -> dict[str, Any]:
         before = self._newest or {"step": None, "files": {}}
-        kept = {name: facts for name, facts in before["files"].items() if name in _segments(before) and _span(name)[1] > replay.oldest()}
+        kept = {name: before["files"][name] for name in _segments(before) if _span(name)[1] > replay.oldest()}
         if len(kept) >= MOST_SEGMENTS + 2 * (replay.size // PIECE):
             kept = {}
         for name in kept:

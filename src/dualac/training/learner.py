@@ -96,7 +96,7 @@ class Learner:
         self._answer: jax.Array | None = None  # of the last call that learned: the actions that it foresaw, and whether it diverged
 
     def rehearse(self) -> None:
-        """Do all that a run will ask for once, with zeros, and begin anew: then nothing is left to compile."""
+        """Do all that a run will ask for once, with zeros, and begin anew: then nothing of the agent is left to compile."""
         batch: Any = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self._blank)
         obs, step = [batch.obs[0]] * self.size, self._first_learning
         self.explore(obs, step)
