@@ -33,9 +33,9 @@ def give_back() -> None:
     """
     give_back_heap()
     with contextlib.suppress(AttributeError, OSError):
-        madvise = ctypes.PyDLL(None).madvise  # which lets no other thread of Python load a library between the reading and the giving
+        madvise = ctypes.CDLL(None).madvise
         madvise.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
-        for start, stop in list(unchanged(Path("/proc/self/smaps").read_text())):
+        for start, stop in unchanged(Path("/proc/self/smaps").read_text()):  # still so: Python unloads no library
             madvise(start, stop - start, DONTNEED)
 
 

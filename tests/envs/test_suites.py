@@ -40,13 +40,14 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 
 
 def test_environments_of_a_hand_share_what_it_was_built_from_while_there_are_any():
-    from dualac.envs import make
     from dualac.envs.myosuite import _plans
 
     first, second = (make("myosuite/object-hold-hard") for _ in range(2))
     assert first.unwrapped._mj_spec is second.unwrapped._mj_spec
-    first.close(), second.close()
-    del first, second
+    assert "object-hold-hard" in _plans
+    for env in (first, second):
+        env.close()
+    del env, first, second
     gc.collect()
     assert "object-hold-hard" not in _plans
 

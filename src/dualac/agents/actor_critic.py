@@ -248,7 +248,7 @@ def value(row: Algorithm, state: State, obs: Array, action: Array) -> Array:
     return row.critic.values(state.critic.online.params, obs, action).mean(axis=(0, -1))
 
 
-def valuing(row: Algorithm, state: State) -> State:
+def valuing(state: State) -> State:
     return bare(State((), (), (), state.critic._replace(target=())))  # pyright: ignore[reportArgumentType]
 
 
@@ -272,5 +272,5 @@ def make_agent(row: Algorithm, spec: Spec) -> Agent:
         exploring=partial(exploring, row),
         diagnose=partial(diagnose, row),
         value=partial(value, row),
-        valuing=partial(valuing, row),
+        valuing=valuing,
     )

@@ -80,10 +80,9 @@ class Learner:
         self._hear = compiled(self._lift(self._hear_one, (0, 0, 0, 0, None)))
         # Traced once and inlined wherever they are called: the same programs as without jit. `step` is traced here for the names of its metrics.
         self._act, self._step = (jax.jit(function, inline=True) for function in (self.agent.explore, self.agent.step))
-        self._run, self._blank = run, _blank_batch(run.batch_size, spec)
-        batch = self._blank
-        chance = jax.eval_shape(lambda key: self.agent.draw(key, batch.action.size), self._init_keys[0])
-        metrics = jax.eval_shape(self._step, blank, batch, chance, np.uint32(0))[1]
+        self._run, self._batch = run, _blank_batch(run.batch_size, spec)
+        chance = jax.eval_shape(lambda key: self.agent.draw(key, self._batch.action.size), self._init_keys[0])
+        metrics = jax.eval_shape(self._step, blank, self._batch, chance, np.uint32(0))[1]
         self._names = sorted(cheap(metrics))
         self.begin()
 
@@ -97,7 +96,7 @@ class Learner:
 
     def rehearse(self) -> None:
         """Do all that a run will ask for once, with zeros, and begin anew: then nothing of the agent is left to compile."""
-        batch: Any = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self._blank)
+        batch: Any = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self._batch)
         obs, step = [batch.obs[0]] * self.size, self._first_learning
         self.explore(obs, step)
         self.learn([jax.tree.map(lambda leaf: np.stack([leaf] * self._run.replay_ratio), batch)] * self.size, obs, step)
