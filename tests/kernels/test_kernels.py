@@ -132,6 +132,17 @@ def test_adam_and_polyak_are_those_of_xla():
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
 
 
+@settings(max_examples=40)
+@given(st.lists(st.integers(0, 3 * kernels.STRETCH), min_size=1, max_size=5), st.integers(0, 999))
+def test_the_length_of_the_gradient_is_measured_on_the_way(sizes: list[int], seed: int):
+    draw = np.random.default_rng(seed)
+    grads = [jnp.asarray(draw.normal(size=size), jnp.float32) for size in (*sizes, kernels.SMALL)]
+    grads[0] = jnp.append(grads[0], 1e3)  # seen wherever it is
+    zeros = jax.tree.map(jnp.zeros_like, grads)
+    found = kernels.adam((zeros, zeros, zeros), grads, jnp.float32(1), jnp.float32(1), b1=0.5, b2=0.99)[3]
+    assert float(found) == pytest.approx(np.linalg.norm(np.concatenate(grads).astype(np.float64)), rel=1e-5)
+
+
 def some_quantiles(critics: int, rows: int, quantiles: int, targets: int, seed: int = 0) -> tuple[jax.Array, jax.Array]:
     draw = np.random.default_rng(seed)
     return jnp.asarray(draw.normal(size=(critics, rows, quantiles)), jnp.float32), jnp.asarray(draw.normal(size=(rows, targets)), jnp.float32)

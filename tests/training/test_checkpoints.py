@@ -1,6 +1,7 @@
 """Checkpoints: whole or not at all, checked before they are believed, and never a silent start from scratch."""
 
 import errno
+import hashlib
 import json
 import os
 import re
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.numpy
 from tests.training import toys
 from tests.training.runs import a_run, assert_same_run, checkpoint_steps, events, extended, go_on, last, replay_of, rows, trained
 
@@ -229,6 +231,16 @@ def test_files_of_transitions_that_were_overwritten_are_let_go(golden):
         "24-32.safetensors",
         "32-40.safetensors",
     ]
+
+
+def test_a_file_is_what_safetensors_itself_would_write(tmp_path):
+    arrays: dict[str, np.ndarray] = {name: np.array([3, 0, 1], name) for name in checkpoint_module.DTYPES}
+    arrays |= {"b.first": np.float32(2).reshape(()), "empty": np.zeros((0, 3), np.float32), "across": np.arange(12, dtype=np.int64).reshape(3, 4).T}
+    file = tmp_path / "file"
+    told = checkpoint_module._write(file, checkpoint_module._safetensors(arrays))
+    theirs = safetensors.numpy.save({name: np.array(array, order="C") for name, array in arrays.items()})
+    assert file.read_bytes() == theirs
+    assert told == {"bytes": len(theirs), "sha256": hashlib.sha256(theirs).hexdigest()}
 
 
 def kept(tmp_path: Path) -> tuple[Checkpoints, Replay]:

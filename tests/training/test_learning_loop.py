@@ -14,6 +14,7 @@ from dualac.agents.actor_critic import make_agent
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.spelling import replaced
 from dualac.training import learner as learner_module
+from dualac.training.checkpoint import Snapshot
 from dualac.training.learner import Learner, Lesson
 from dualac.training.member import Member
 from dualac.training.run import Flags, prepare
@@ -248,7 +249,33 @@ def test_acting_is_the_same_for_one_observation_alone_and_in_a_learner_that_was_
     learner.restore([Checkpoints(golden(a_run()), a_run().identity()).peek()[0]])
     obs = np.ones(3, np.float32)
     assert np.array_equal(learner.exploit(0)(obs), learner.exploit(0)(obs))
-    assert jax.tree.all(jax.tree.map(lambda leaf: bool(np.isfinite(leaf).all()), learner.state))
+    assert jax.tree.all(jax.tree.map(lambda leaf: bool(np.isfinite(leaf).all()), learner.member_state(0)))
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_what_is_saved_is_where_it_lies_and_what_acts_is_a_copy(seeds):
+    learner = Learner([a_run(seed=seed) for seed in range(seeds)], SPEC)
+    obs, last = np.ones(3, np.float32), seeds - 1
+    one, again = learner.save(last), learner.save(last)
+    assert all(np.shares_memory(one[name], again[name]) for name in one if name.startswith("agent.") and one[name].size)
+    acts, values = learner.exploit(last), learner.value(last)
+    action = acts(obs)
+    value = values(obs[None], action[None])
+    learner.learn([BATCH] * seeds, [obs] * seeds, 10)
+    now = learner.save(last)
+    assert not all(np.array_equal(one[name], now[name]) for name in one)
+    assert all(np.array_equal(one[name], again[name]) for name in one)  # whoever holds on to it still has what was
+    assert np.array_equal(acts(obs), action) and np.array_equal(values(obs[None], action[None]), value)
+    assert not np.array_equal(learner.exploit(last)(obs), action)
+
+
+def test_a_checkpoint_of_a_version_that_measured_less_can_be_restored():
+    learner, other = Learner([a_run()], SPEC), Learner([a_run()], SPEC)
+    learner.learn([BATCH], [np.ones(3, np.float32)], 10)
+    saved = {name: array.copy() for name, array in learner.save(0).items() if name != "tally.actor_grad_norm"}
+    other.restore([Snapshot(10, saved | {"tally.no_longer_asked": np.ones(2, np.float32)}, {})])
+    assert other.metrics(0) == {name: value for name, value in learner.metrics(0).items() if name != "train/actor_grad_norm"}
+    assert all(np.array_equal(other.save(0)[name], array) for name, array in saved.items())
 
 
 @pytest.mark.parametrize("name", ["dac", "td3", "oac"])

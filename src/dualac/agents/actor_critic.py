@@ -13,13 +13,13 @@ from dualac.agents.distributions import TanhNormal
 from dualac.agents.explorers import Explorer, FromPolicy, Noise, OptimisticActor, Surroundings, UpperBoundShift
 from dualac.agents.policies import Policy, Soft
 from dualac.agents.risk import Pessimism, spread
-from dualac.agents.trained import Trained, all_finite, bare, norm
+from dualac.agents.trained import Trained, all_finite, bare
 from dualac.errors import UsageError
+from dualac.kernels import length
 from dualac.spelling import settle
 from dualac.types import Agent, Key, Metrics, Normals, Spec, Transition
 
 PESSIMISM = 3  # its stream of keys, beside the three that init is split into
-DEAR = ("_grad_norm", "_median")  # how metrics end that take a pass over all parameters, or a sort: 2 % of an update
 
 
 @final
@@ -155,7 +155,7 @@ def learn_values(row: Algorithm, state: State, batch: Transition, chance: Chance
     qs = seen.values.mean(axis=-1)
     metrics = {"critic_loss": seen.loss, "critic_grad_norm": seen.grad_norm, "q_mean": qs.mean(), "q_std": spread(qs).mean()} | of_pessimism
     # The critics' own values are tested, before any aggregate could swallow a NaN.
-    return state._replace(critic=critic, pessimism=pessimism), metrics | {"finite": all_finite((seen.values, seen.loss, next_zs, of_pessimism))}
+    return state._replace(critic=critic, pessimism=pessimism), metrics | {"finite": all_finite((seen, next_zs, of_pessimism))}
 
 
 def improve_policy(row: Algorithm, state: State, obs: Array, noise: Normals) -> tuple[State, Metrics]:
@@ -180,7 +180,7 @@ def improve(row: Algorithm, state: State, obs: Array, chance: Chance) -> tuple[S
     state, of_policy = improve_policy(row, state, obs, chance.policy)
     state, of_explorer = improve_explorer(row, state, obs, chance.explorer)
     metrics = of_policy | of_explorer
-    return follow(row, state) if row.policy.targets_wait else state, metrics | {"finite": all_finite(cheap(metrics))}
+    return follow(row, state) if row.policy.targets_wait else state, metrics | {"finite": all_finite(metrics)}
 
 
 def update(row: Algorithm, state: State, batch: Transition, key: Key, count: int | Array | None = None) -> tuple[State, Metrics]:
@@ -207,22 +207,15 @@ def step(row: Algorithm, state: State, batch: Transition, chance: Chance, count:
     return state, of_critic | of_actors | {"nonfinite": jnp.where(finite, 0.0, 1.0)}
 
 
-def cheap(metrics: Metrics) -> Metrics:
-    """Those that may be asked at every update."""
-    return {name: value for name, value in metrics.items() if not name.endswith(DEAR)}
-
-
 def diagnose(row: Algorithm, state: State, batch: Transition) -> Metrics:
-    """What is too dear to be asked at every update: what the next one would see, and then what is asked of the networks themselves."""
-    _, seen = update(row, state, batch, jax.random.key(0), row.policy.delay - 1)
+    """What is too dear to be asked at every update."""
     qs = row.critic.values(state.critic.online.params, batch.obs, batch.action).mean(axis=-1)
     actors = {"actor": getattr(state.policy, "actor", None), "optimistic_actor": getattr(state.explorer, "actor", None)}
     learned = {"critic": state.critic.online} | {name: one for name, one in actors.items() if isinstance(one, Trained)}
     return {
-        **{name: value for name, value in seen.items() if name.endswith(DEAR)},
         "q_std_over_mean": spread(qs).mean() / jnp.abs(qs.mean(axis=0)).mean(),
         "critic_dormant": row.critic.dormant(state.critic, batch.obs, batch.action),
-        **{f"{name}_param_norm": norm(one.params) for name, one in learned.items()},
+        **{f"{name}_param_norm": length(one.params) for name, one in learned.items()},
         **row.policy.diagnose(state.policy, batch.obs),
         **row.explorer.diagnose(state.explorer, surroundings(row, state), batch.obs),
     }

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from dualac import kernels
 from dualac.agents.networks import Critics, apply, dormant, sensible
 from dualac.agents.risk import Stat, certainty, spread
-from dualac.agents.trained import Params, Trained, descend, norm, polyak_average, trained
+from dualac.agents.trained import Params, Trained, descend, polyak_average, trained
 from dualac.errors import UsageError
 from dualac.spelling import settle
 from dualac.types import Key, Spec, Transition
@@ -66,7 +66,8 @@ class Ensemble(ABC):
             return self._loss(zs, target), zs
 
         (loss, zs), grads = jax.value_and_grad(loss_of, has_aux=True)(state.online.params)
-        return state._replace(online=descend(state.online, grads, self.lr)), Regression(zs, loss, norm(grads))
+        online, grad_norm = descend(state.online, grads, self.lr)
+        return state._replace(online=online), Regression(zs, loss, grad_norm)
 
     def follow(self, state: CriticState) -> CriticState:
         """The slow copies come a little closer."""

@@ -83,7 +83,7 @@ class Learnt:
     def adjust(self, state: DualState, slack: Float[Array, ""]) -> DualState:
         assert isinstance(state, Trained)
         gradient = jax.grad(lambda raw: self._positive(raw) * jax.lax.stop_gradient(slack))(state.params)
-        return descend(state, gradient, self.lr, self.b1)
+        return descend(state, gradient, self.lr, self.b1)[0]
 
     def _positive(self, raw: Array) -> Array:
         return jnp.exp(-10.0 + 8.75 * (1.0 + jnp.tanh(raw))) if self.bounded else jnp.exp(raw)

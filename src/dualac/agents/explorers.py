@@ -14,7 +14,7 @@ from dualac.agents.distributions import TanhNormal
 from dualac.agents.duals import Dual, DualState, Held, Learnt
 from dualac.agents.networks import GaussianActor, Perturbation, action_dim, apply, dormant, sensible
 from dualac.agents.policies import Policy
-from dualac.agents.trained import Params, Trained, descend, frozen, norm, trained
+from dualac.agents.trained import Params, Trained, descend, frozen, trained
 from dualac.errors import UsageError
 from dualac.spelling import settle
 from dualac.types import Key, Metrics, Normals, Spec
@@ -244,33 +244,32 @@ class OptimisticActor(Follower):
             worth = around.upper(obs, action, optimism)
             worth = worth + around.bonus(log_prob) if self.optimistic_entropy else worth
             loss = -worth.mean() + price * self._divergence(own, pessimist).mean()
-            return loss, self._divergence(own if self.controller == "own" else executed, pessimist)
+            return loss, self._answered_for(own, pessimist).mean()
 
-        (loss, divergence), grads = jax.value_and_grad(loss_of, has_aux=True)(state.actor.params)
-        per_dim = divergence / action_dim(state.actor.params)
-        kl = per_dim.mean()
+        (loss, kl), grads = jax.value_and_grad(loss_of, has_aux=True)(state.actor.params)
         excess = kl - self.target_kl
         at_the_floor = optimism < around.floor + BARRIER
+        actor, grad_norm = descend(state.actor, grads, self.lr)
         learnt = OptimistState(
-            descend(state.actor, grads, self.lr),
+            actor,
             self.optimism.adjust(state.optimism, excess - jnp.where(at_the_floor, 1.0, 0.0) if self.barrier else excess),
             self.kl_weight.adjust(state.kl_weight, -excess),
         )
-        # The median beside the mean: rare states in which the pessimist is nearly certain dominate the mean.
-        return learnt, {
-            "optimistic_actor_loss": loss,
-            "optimistic_actor_grad_norm": norm(grads),
-            "kl": kl,
-            "kl_median": jnp.median(per_dim),
-            "optimism": optimism,
-            "kl_weight": kl_weight,
-        }
+        of_actor = {"optimistic_actor_loss": loss, "optimistic_actor_grad_norm": grad_norm}
+        return learnt, of_actor | {"kl": kl, "optimism": optimism, "kl_weight": kl_weight}
 
     def diagnose(self, state: OptimistState, around: Surroundings, obs: Float[Array, "batch obs"]) -> Metrics:
-        params, mean = state.actor.params, around.policy(obs).mean
+        params, pessimist = state.actor.params, around.policy(obs)
         network = GaussianActor(self.hidden, action_dim(params)) if self.form == "independent" else self._perturbation(action_dim(params))
-        seen = dormant(network, params, obs) if self.form == "independent" else dormant(network, params, obs, mean)
-        return {"optimistic_actor_dormant": seen}
+        seen = dormant(network, params, obs) if self.form == "independent" else dormant(network, params, obs, pessimist.mean)
+        # The median beside the mean: rare states in which the pessimist is nearly certain dominate the mean.
+        kl = self._answered_for(self._own(params, pessimist, obs), pessimist)
+        return {"optimistic_actor_dormant": seen, "kl_median": jnp.median(kl)}
+
+    def _answered_for(self, own: TanhNormal, pessimist: TanhNormal) -> Float[Array, "batch"]:
+        """The KL per action dimension that its duals hold."""
+        seen = own if self.controller == "own" else own.widened(self.std_multiplier)
+        return self._divergence(seen, pessimist) / own.mean.shape[-1]
 
     def _action(self, executed: TanhNormal, noise: Normals) -> tuple[Float[Array, "*batch action"], Float[Array, "*batch"]]:
         """What it does, and the logarithm of its density."""

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.duals import Dual, DualState, Held, Learnt
 from dualac.agents.networks import DeterministicActor, GaussianActor, action_dim, apply, dormant, sensible
-from dualac.agents.trained import Params, Trained, descend, norm, polyak_average, trained
+from dualac.agents.trained import Params, Trained, descend, polyak_average, trained
 from dualac.errors import UsageError
 from dualac.spelling import settle
 from dualac.types import Key, Metrics, Normals, Spec
@@ -139,8 +139,9 @@ class Soft(Actor):
 
         (loss, entropy), grads = jax.value_and_grad(loss_of, has_aux=True)(state.actor.params)
         excess = entropy - self.entropy_per_dim * action_dim(state.actor.params)
-        learnt = SoftState(descend(state.actor, grads, self.lr), self.temperature.adjust(state.temperature, excess))
-        return learnt, {"actor_loss": loss, "actor_grad_norm": norm(grads), "entropy": entropy, "ent_coef": alpha}
+        actor, grad_norm = descend(state.actor, grads, self.lr)
+        learnt = SoftState(actor, self.temperature.adjust(state.temperature, excess))
+        return learnt, {"actor_loss": loss, "actor_grad_norm": grad_norm, "entropy": entropy, "ent_coef": alpha}
 
     def diagnose(self, state: SoftState, obs: Float[Array, "batch obs"]) -> Metrics:
         network = GaussianActor(self.hidden, action_dim(state.actor.params))
@@ -202,7 +203,8 @@ class Deterministic(Actor):
         self, state: DeterministicState, objective: Objective, obs: Float[Array, "batch obs"], noise: Normals
     ) -> tuple[DeterministicState, Metrics]:
         loss, grads = jax.value_and_grad(lambda params: -objective(obs, jnp.tanh(self._mean(params, obs))).mean())(state.actor.params)
-        return state._replace(actor=descend(state.actor, grads, self.lr)), {"actor_loss": loss, "actor_grad_norm": norm(grads)}
+        actor, grad_norm = descend(state.actor, grads, self.lr)
+        return state._replace(actor=actor), {"actor_loss": loss, "actor_grad_norm": grad_norm}
 
     def follow(self, state: DeterministicState) -> DeterministicState:
         return state._replace(target=polyak_average(state.target, state.actor.params, self.polyak))

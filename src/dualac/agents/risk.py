@@ -303,7 +303,7 @@ class DualDescent(Attitude):
         return zs.mean(axis=0) + state.params * jnp.abs(zs[:, None] - zs[None]).sum(axis=(0, 1)) / pairs
 
     def learn(self, state: Trained, zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch atoms"]) -> tuple[Trained, Metrics]:
-        moved = descend(state, jax.lax.stop_gradient(target.mean() - zs.mean()), self.lr, self.b1)
+        moved, _ = descend(state, jax.lax.stop_gradient(target.mean() - zs.mean()), self.lr, self.b1)
         bounded = jnp.minimum(moved.params, 0.0) if self.never_optimistic else moved.params
         return moved._replace(params=bounded), {"pessimism": state.params}
 

@@ -30,13 +30,15 @@ def trained(params: Params) -> Trained:
     return Trained(params, Adam(jnp.zeros((), jnp.int32), mean, square))
 
 
-def descend(learner: Trained, grads: Params, lr: float, b1: float = 0.9) -> Trained:
-    """One step of Adam: p - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps), its two corrections multiplied out of the sum over parameters."""
+def descend(learner: Trained, grads: Params, lr: float, b1: float = 0.9) -> tuple[Trained, Float[Array, ""]]:
+    """One step of Adam: p - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps), its two corrections multiplied out of the sum over parameters; and
+    the length of the gradient.
+    """
     seen = learner.adam.seen + 1
     correction = jnp.sqrt(1.0 - B2**seen)
     step, least = lr * correction / (1.0 - b1**seen), EPS * correction
-    params, mean, square = kernels.adam((learner.params, learner.adam.mean, learner.adam.square), grads, step, least, b1=b1, b2=B2)
-    return Trained(params, Adam(seen, mean, square))
+    params, mean, square, grad_norm = kernels.adam((learner.params, learner.adam.mean, learner.adam.square), grads, step, least, b1=b1, b2=B2)
+    return Trained(params, Adam(seen, mean, square)), grad_norm
 
 
 def bare(tree: Any) -> Any:
@@ -46,11 +48,6 @@ def bare(tree: Any) -> Any:
 
 def _is_trained(node: Any) -> bool:
     return isinstance(node, Trained)
-
-
-def norm(params: Params) -> Float[Array, ""]:
-    """Their length, all of them taken as one vector."""
-    return jnp.sqrt(jnp.stack([jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(params)]).sum())
 
 
 def polyak_average(target: Params, online: Params, weight: float) -> Params:

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from dualac.kernels.library import BACKWARD, DESCEND, FOLLOW, FORWARD, REGRESS, WEIGH, by_xla, gather, maker, native, why_not
 
-__all__ = ["Layer", "Stack", "adam", "by_xla", "gather", "layers", "maker", "native", "polyak", "regress", "why_not"]
+__all__ = ["Layer", "Stack", "adam", "by_xla", "gather", "layers", "length", "maker", "native", "polyak", "regress", "why_not"]
 
 Layer = tuple[Float[Array, "n m"], Float[Array, "m"]]  # kernel and bias
 Stack = Sequence[Layer]  # of a network
@@ -24,6 +24,7 @@ Stack = Sequence[Layer]  # of a network
 MOST = 64  # layers of a pass, of all its networks
 FEW = 8  # rows below which XLA is as fast: what acts has one
 SMALL = 4096  # parameters up to which a pass would cost more than it saves
+STRETCH = 1024  # gradients whose squares are added up by themselves, so that their sum is the same however many cores share them
 NARROW = 64  # outputs up to which XLA's weight gradient is cheaper by the other side
 
 
@@ -78,20 +79,30 @@ def regress(
     return losses.sum(axis=-1), slopes
 
 
-def adam(learned: tuple[Any, Any, Any], grads: Any, step: Array, least: Array, *, b1: float, b2: float) -> tuple[Any, Any, Any]:
-    """Parameters, and the running means of their gradients (m) and of the gradients' squares (v), after p - step m / (sqrt(v) + least)."""
+def adam(learned: tuple[Any, Any, Any], grads: Any, step: Array, least: Array, *, b1: float, b2: float) -> tuple[Any, Any, Any, Float[Array, ""]]:
+    """Parameters, and the running means of their gradients (m) and of the gradients' squares (v), after p - step m / (sqrt(v) + least); and the
+    length of the gradient, which costs next to nothing where a pass goes through it anyway.
+    """
     trees = [jax.tree.flatten(tree) for tree in (*learned, grads)]
     (leaves, tree), *_ = trees
     if _large(*learned, grads):
         given = [leaf for leaves, _ in trees for leaf in leaves]
         count = len(leaves)
-        call = _call(DESCEND, _alike(given[: 3 * count]), {2 + place: place for place in range(3 * count)})
-        moved = call(jnp.float32(step), jnp.float32(least), *given, b1=_f(b1), b2=_f(b2), new1=_f(1.0 - b1), new2=_f(1.0 - b2))
-        return tuple(jax.tree.unflatten(tree, moved[kind * count : (kind + 1) * count]) for kind in range(3))  # pyright: ignore[reportReturnType]
+        stretches = sum(math.ceil(leaf.size / STRETCH) for leaf in leaves)
+        call = _call(DESCEND, [*_alike(given[: 3 * count]), _float32(stretches)], {2 + place: place for place in range(3 * count)})
+        rates = {"b1": _f(b1), "b2": _f(b2), "new1": _f(1.0 - b1), "new2": _f(1.0 - b2)}
+        *moved, squares = call(jnp.float32(step), jnp.float32(least), *given, **rates, stretch=np.int64(STRETCH))
+        params, mean, square = (jax.tree.unflatten(tree, moved[kind * count : (kind + 1) * count]) for kind in range(3))
+        return params, mean, square, jnp.sqrt(squares.sum())
     params, mean, square = learned
     mean = jax.tree.map(lambda m, g: b1 * m + (1.0 - b1) * g, mean, grads)
     square = jax.tree.map(lambda v, g: b2 * v + (1.0 - b2) * g**2, square, grads)
-    return jax.tree.map(lambda p, m, v: p - step * m / (jnp.sqrt(v) + least), params, mean, square), mean, square
+    return jax.tree.map(lambda p, m, v: p - step * m / (jnp.sqrt(v) + least), params, mean, square), mean, square, length(grads)
+
+
+def length(tree: Any) -> Float[Array, ""]:
+    """Of all its numbers, taken as one vector."""
+    return jnp.sqrt(jnp.stack([jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(tree)]).sum())
 
 
 def polyak(slow: Any, fast: Any, weight: float) -> Any:

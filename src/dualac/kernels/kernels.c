@@ -289,6 +289,7 @@ typedef struct {
   const XLA_FFI_CallFrame* frame;
   int64_t first, arrays; /* of the arguments, how many come before the arrays, and how many arrays of each kind there are */
   int64_t parts;
+  int64_t stretch; /* numbers of an array that are one core's, and whose squares are added up together */
   float b1, b2, new1, new2; /* how much of the means is kept, and how much of a gradient comes to them */
   float step, least, rest, weight;
 } Pass;
@@ -301,12 +302,15 @@ static int64_t numbers(const Pass* pass) {
   return total;
 }
 
+/* Where an array is cut, if all numbers are cut here: between two stretches of it. */
+static int64_t cut(const Pass* pass, int64_t at, int64_t size) { return at <= 0 ? 0 : at >= size ? size : at / pass->stretch * pass->stretch; }
+
 /* A part of all numbers, always the same ones: they stay in a core's cache. */
 static void move_part(const Pass* pass, int64_t part, Move move) {
   int64_t all = numbers(pass), first = part * all / pass->parts, last = (part + 1) * all / pass->parts;
   for (int64_t array = 0; array < pass->arrays; array++) {
     int64_t size = length(given(pass->frame, pass->first + array));
-    if (first < size && last > 0) move(pass, array, within(first, size), within(last, size));
+    if (first < size && last > 0) move(pass, array, cut(pass, first, size), cut(pass, last, size));
     first -= size;
     last -= size;
   }
@@ -317,7 +321,32 @@ static void move_all(Pass* pass, Work part) {
   share(part, pass, pass->parts);
 }
 
+static float sum_of_squares(const float* of, int64_t count) {
+  Vector sums[4] = {};
+  int64_t i = 0;
+  for (; i + 4 * LANES <= count; i += 4 * LANES)
+    for (int j = 0; j < 4; j++) {
+      Vector x = *(const Loose*)(of + i + j * LANES);
+      sums[j] += x * x;
+    }
+  Vector all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  float sum = 0;
+  for (; i < count; i++) sum += of[i] * of[i];
+  for (int lane = 0; lane < LANES; lane++) sum += all[lane];
+  return sum;
+}
+
+/* Of each stretch of the gradients; those of an array come behind those of the arrays before it. */
+static void measure_array(const Pass* pass, int64_t array, int64_t start, int64_t end) {
+  const XLA_FFI_CallFrame* frame = pass->frame;
+  const float* g = given(frame, 2 + 3 * pass->arrays + array)->data;
+  float* sums = made(frame, 3 * pass->arrays)->data;
+  for (int64_t before = 0; before < array; before++) sums += (length(given(frame, 2 + before)) + pass->stretch - 1) / pass->stretch;
+  for (; start < end; start += pass->stretch) sums[start / pass->stretch] = sum_of_squares(g + start, end - start < pass->stretch ? end - start : pass->stretch);
+}
+
 static void descend_array(const Pass* pass, int64_t array, int64_t start, int64_t end) {
+  measure_array(pass, array, start, end);
   const XLA_FFI_CallFrame* frame = pass->frame;
   int64_t n = pass->arrays, run = pass->parts > 1 ? AHEAD : end - start;
   const float *p = given(frame, 2 + array)->data, *m = given(frame, 2 + n + array)->data, *v = given(frame, 2 + 2 * n + array)->data;
@@ -340,12 +369,13 @@ static void descend_array(const Pass* pass, int64_t array, int64_t start, int64_
 
 static void descend_part(const void* pass, int64_t part) { move_part(pass, part, descend_array); }
 
-/* (step, least, parameters..., means..., squares..., gradients...) -> parameters..., means..., squares... after a step of Adam. */
+/* (step, least, parameters..., means..., squares..., gradients...) -> parameters..., means..., squares... after a step of Adam, and of each stretch of
+ * the gradients the sum of their squares. */
 XLA_FFI_Error* dualac_descend(XLA_FFI_CallFrame* frame) {
   if (asked_for_version(frame)) return NULL;
   Pass pass = {
       .frame = frame, .first = 2, .arrays = (frame->args.size - 2) / 4, .b1 = *(const float*)attribute(frame, 0), .b2 = *(const float*)attribute(frame, 1),
-      .new1 = *(const float*)attribute(frame, 2), .new2 = *(const float*)attribute(frame, 3),
+      .new1 = *(const float*)attribute(frame, 2), .new2 = *(const float*)attribute(frame, 3), .stretch = *(const int64_t*)attribute(frame, 4),
       .step = *(const float*)given(frame, 0)->data, .least = *(const float*)given(frame, 1)->data};
   move_all(&pass, descend_part);
   return NULL;
@@ -364,7 +394,9 @@ static void follow_part(const void* pass, int64_t part) { move_part(pass, part, 
 /* (slow..., fast...) -> slow... a little closer. */
 XLA_FFI_Error* dualac_follow(XLA_FFI_CallFrame* frame) {
   if (asked_for_version(frame)) return NULL;
-  Pass pass = {.frame = frame, .arrays = frame->args.size / 2, .rest = *(const float*)attribute(frame, 0), .weight = *(const float*)attribute(frame, 1)};
+  Pass pass = {
+      .frame = frame, .arrays = frame->args.size / 2, .stretch = 1, .rest = *(const float*)attribute(frame, 0),
+      .weight = *(const float*)attribute(frame, 1)};
   move_all(&pass, follow_part);
   return NULL;
 }

@@ -8,10 +8,11 @@ A replay file never changes once written, so a checkpoint links to the files of 
 """
 
 import hashlib
+import itertools
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,9 +25,10 @@ from dualac.training.replay import Replay, Slots
 
 SCHEMA = 2
 KEPT = 2
-PIECE = 5_000  # transitions in a file at most: it is in memory three times while it is written
+PIECE = 5_000  # transitions in a file at most: it is in memory a second time while it is read or written
 MOST_SEGMENTS = 64  # files beyond twice those of whole pieces, from which on the replay is written afresh
 
+DTYPES = {"int64": "I64", "float64": "F64", "float32": "F32", "uint32": "U32", "int32": "I32", "uint8": "U8", "bool": "BOOL"}  # widest first
 REPLAY = "replay/"
 _UNREADABLE = (DataError, OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError)
 
@@ -67,14 +69,14 @@ class Checkpoints:
             self.path.mkdir(exist_ok=True)
             shutil.rmtree(partial, ignore_errors=True)
             (partial / "replay").mkdir(parents=True)
-            files = {"state.safetensors": _write(partial / "state.safetensors", safetensors.numpy.save(snapshot.arrays))}
+            files = {"state.safetensors": _write(partial / "state.safetensors", _safetensors(snapshot.arrays))}
             files |= self._save_replay(partial, replay)
             manifest = {
                 "schema": SCHEMA, "identity": self.identities[0], "step": snapshot.step, "files": files,
                 "added": replay.added, "sampler": replay.sampler_state(), "facts": snapshot.facts,
             }  # fmt: skip
             manifest["sha256"] = _digest(manifest)
-            _write(partial / "manifest.json", json.dumps(manifest, indent=1).encode())
+            _write(partial / "manifest.json", [json.dumps(manifest, indent=1).encode()])
             _sync(partial / "replay")
             _sync(partial)
             partial.rename(final)
@@ -185,7 +187,7 @@ class Checkpoints:
         for first in range(start, replay.added, PIECE):
             last = min(first + PIECE, replay.added)
             name = f"{REPLAY}{first}-{last}.safetensors"
-            kept[name] = _write(partial / name, safetensors.numpy.save(replay.read(first, last)))
+            kept[name] = _write(partial / name, _safetensors(replay.read(first, last)))
         return kept
 
     def _discard(self, step: int) -> None:
@@ -212,19 +214,36 @@ def _load(path: Path) -> Arrays:
     return safetensors.numpy.load(path.read_bytes())
 
 
-def _write(path: Path, content: bytes) -> dict[str, Any]:
+def _safetensors(arrays: Arrays) -> Iterator[bytes | memoryview]:
+    """The file that safetensors makes of these, piece by piece, where it would copy all of them twice: the head's length, the head, the arrays."""
+    arrays = dict(sorted(arrays.items(), key=lambda item: (list(DTYPES).index(item[1].dtype.name), item[0])))
+    ends = itertools.accumulate((array.nbytes for array in arrays.values()), initial=0)
+    places = zip(arrays.items(), itertools.pairwise(ends), strict=True)
+    head = {name: {"dtype": DTYPES[array.dtype.name], "shape": array.shape, "data_offsets": place} for (name, array), place in places}
+    words = json.dumps(head, separators=(",", ":")).encode()
+    words += b" " * (-len(words) % 8)
+    yield len(words).to_bytes(8, "little") + words
+    for array in arrays.values():
+        yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _write(path: Path, pieces: Iterable[bytes | memoryview]) -> dict[str, Any]:
+    count, digest = 0, hashlib.sha256()
     with path.open("wb") as file:
-        file.write(content)
+        for piece in pieces:
+            file.write(piece)
+            digest.update(piece)
+            count += len(piece)
         file.flush()
         os.fsync(file.fileno())
-    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    return {"bytes": count, "sha256": digest.hexdigest()}
 
 
 def _link(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:  # a file system without hard links
-        _write(target, source.read_bytes())
+        _write(target, [source.read_bytes()])
 
 
 def _sync(folder: Path) -> None:

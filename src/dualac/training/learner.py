@@ -8,14 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dualac.agents.actor_critic import cheap, make_agent
+from dualac.agents.actor_critic import make_agent
 from dualac.errors import DataError
 from dualac.kernels import gather
 from dualac.programs import compiled
 from dualac.training import machine
 from dualac.training.bundle import Bundle
 from dualac.training.checkpoint import Arrays, Snapshot
-from dualac.training.member import EPISODE
 from dualac.training.replay import to_float32
 from dualac.training.run import Run
 from dualac.types import Agent, Key, Spec, State, Transition
@@ -63,39 +62,38 @@ class Learner:
         self._keys = {purpose: self._stack([key[purpose] for key in keys]) for purpose in (EXPLORE, UPDATE, HEAR)}
         self._learning_keys = self._keys[UPDATE], self._keys[EXPLORE]
         self._first_learning = max(run.warmup, 1)
-        self._init = compiled(lambda key, step: self.agent.init(jax.random.fold_in(key, step)))
-        self._reset = compiled(lambda state, key, step: self.agent.reset(state, jax.random.fold_in(key, step)))
-        self._restart = compiled(lambda state, key, step: self.agent.restart_explorer(state, jax.random.fold_in(key, step)))
-        self._diagnose = compiled(self.agent.diagnose)
-        self._value = compiled(self.agent.value)
-        blank = jax.eval_shape(self._init, self._init_keys[0], np.uint32(0))
+        # Traced once and inlined wherever they are called: the same programs as without jit.
+        init, self._act, self._step = (jax.jit(function, inline=True) for function in (self.agent.init, self.agent.explore, self.agent.step))
+        blank = jax.eval_shape(init, self._init_keys[0])
         self._bundle = Bundle(blank)
-        self._tie = compiled(self._lift(self._bundle.tie, (0,)))
-        self._untie = compiled(self._lift(self._bundle.untie, (0,)))
+        self._init = compiled(lambda key, step: self._bundle.tie(init(jax.random.fold_in(key, step))))
+        self._reset, self._restart = map(self._renewal, (self.agent.reset, self.agent.restart_explorer))
+        self._diagnose = compiled(lambda held, batch: self.agent.diagnose(self._state(held), batch))
+        self._value = compiled(self.agent.value)
         self._explored = self._bundle.numbers(self.agent.exploring)
         # Alike: what `_learn` foresees must be what `_explore` would have decided.
         self._explore = compiled(self._lift(self._explore_held, (0, 0, 0, None)))
         self._exploit = compiled(lambda state, obs: self.agent.exploit(state, (), obs)[0])
         self._learn = compiled(self._lift(self._learn_one, (0, 0, 0, Lesson(0, 0, None))), donate_argnums=(0, 1))
-        self._hear = compiled(self._lift(self._hear_one, (0, 0, 0, 0, None)))
-        # Traced once and inlined wherever they are called: the same programs as without jit. `step` is traced here for the names of its metrics.
-        self._act, self._step = (jax.jit(function, inline=True) for function in (self.agent.explore, self.agent.step))
+        self._hear = compiled(self._lift(self._hear_one, (0, 0, 0, 0, None)), donate_argnums=(0,))
         self._run, self._batch = run, _blank_batch(run.batch_size, spec)
         chance = jax.eval_shape(lambda key: self.agent.draw(key, self._batch.action.size), self._init_keys[0])
         metrics = jax.eval_shape(self._step, blank, self._batch, chance, np.uint32(0))[1]
-        self._names = sorted(cheap(metrics))
+        self._names = sorted(metrics)
         self.begin()
 
     def begin(self) -> None:
         """As if nothing had been learned."""
         # One by one, not by vmap: each seed starts from the very weights it has when it runs alone.
-        self._hold(self._stack([self._init(key, np.uint32(0)) for key in self._init_keys]))
+        self._held: Held = self._stack([self._init(key, np.uint32(0)) for key in self._init_keys])
         self.forget_metrics()
         self._foreseen: Foreseen | None = None
         self._answer: jax.Array | None = None  # of the last call that learned: the actions that it foresaw, and whether it diverged
 
     def rehearse(self) -> None:
-        """Do all that a run will ask for once, with zeros, and begin anew: then nothing of the agent is left to compile."""
+        """Do all that a run will ask for once, with zeros, and go back: then nothing of the agent is left to compile."""
+        self._init.clear_cache()  # a run begins once: 28 MB
+        before = [Snapshot(0, {name: array.copy() for name, array in self.save(index).items()}, {}) for index in range(self.size)]
         batch: Any = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self._batch)
         obs, step = [batch.obs[0]] * self.size, self._first_learning
         self.explore(obs, step)
@@ -109,13 +107,8 @@ class Learner:
             self.diagnose(index, batch)
             self.exploit(index)(obs[index])
             self.value(index)(batch.obs, batch.action)
-        self.restore([Snapshot(step, self.save(index), {}) for index in range(self.size)])
-        self.begin()
-        self._init.clear_cache()  # a run begins once: 28 MB
-
-    @property
-    def state(self) -> State:
-        return self._untie(dict(enumerate(self._held)))
+        self.restore(before)
+        self._foreseen = self._answer = None
 
     def explore(self, obs: list[np.ndarray], step: int) -> list[np.ndarray]:
         if self._foreseen and self._foreseen.meets(self._held, obs, step):
@@ -127,7 +120,7 @@ class Learner:
 
     def exploit(self, index: int) -> Callable[[np.ndarray], np.ndarray]:
         """How one seed acts at its best now, whatever is learned later."""
-        state = jax.tree.map(jnp.copy, self.agent.judged(self.member_state(index)))
+        state = jax.tree.map(jnp.array, self.agent.judged(self.member_state(index)))
         return lambda obs: np.asarray(self._exploit(state, obs))
 
     def learn(self, batches: list[Transition], obs: list[np.ndarray], step: int) -> None:
@@ -142,8 +135,7 @@ class Learner:
         if any(value is not None for value in returns):
             heard = [to_float32(value or 0.0) for value in returns]
             ended = [np.bool_(value is not None) for value in returns]
-            told = self._together(heard), self._together(ended)
-            self._hold(self._hear(self.state, *told, self._keys[HEAR], np.uint32(step)))
+            self._held = self._hear(self._held, self._together(heard), self._together(ended), self._keys[HEAR], np.uint32(step))
 
     def reset(self, step: int, *, same_init: bool) -> None:
         self._renew(self._reset, 0 if same_init else step)
@@ -164,11 +156,11 @@ class Learner:
         return dict(zip(self._names, np.asarray(self._member(self._tally, index)), strict=True))
 
     def diagnose(self, index: int, batch: Transition) -> dict[str, float]:
-        return {f"train/{name}": float(value) for name, value in self._diagnose(self.member_state(index), batch).items()}
+        return {f"train/{name}": float(value) for name, value in self._diagnose(self._member(self._held, index), batch).items()}
 
     def value(self, index: int) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         """The critics' mean now, as a function of many states and actions. They are judged in pieces of one size, so that it is compiled once."""
-        state = jax.tree.map(jnp.copy, self.agent.valuing(self.member_state(index)))
+        state = jax.tree.map(jnp.array, self.agent.valuing(self.member_state(index)))
 
         def judged(obs: np.ndarray, action: np.ndarray) -> np.ndarray:
             pieces = range(0, len(obs), PIECE)
@@ -182,23 +174,21 @@ class Learner:
         self._tally = jnp.zeros((self.size, *shape) if self.size > 1 else shape)
 
     def save(self, index: int) -> Arrays:
-        """One seed's share as named arrays. The names are the paths of the tree, so a new part cannot be forgotten."""
-        return {name: np.array(leaf, order="C") for name, leaf in _named(self._share(index)).items()}
+        """One seed's share as named arrays, not copied. The names are the paths of the tree, so a new part cannot be forgotten."""
+        return _named({"agent": self.member_state(index), "tally": self.tally(index)})
 
     def restore(self, snapshots: list[Snapshot]) -> None:
-        template = self._share(0)
-        trees = [rebuilt(template, {n: a for n, a in snapshot.arrays.items() if not n.startswith(EPISODE)}) for snapshot in snapshots]
-        self._hold(self._stack([tree["agent"] for tree in trees]))
-        self._tally = self._stack([np.stack([tree["tally"][name] for name in self._names]) for tree in trees])
+        template = self.member_state(0)
+        self._held = self._stack([self._bundle.tie(rebuilt_agent(template, snapshot.arrays)) for snapshot in snapshots])
+        never = np.zeros(2, np.float32)  # measured, by a version that did not know it
+        self._tally = self._stack([np.stack([snapshot.arrays.get(f"tally.{name}", never) for name in self._names]) for snapshot in snapshots])
 
     def member_state(self, index: int) -> State:
-        return self._member(self.state, index)
+        """One seed's agent as the host sees it. On a CPU that is where it lies: to hold on to it would have the next update move a copy."""
+        return self._state([self._member(np.asarray(array), index) for array in self._held])
 
-    def _share(self, index: int) -> dict[str, Any]:
-        return {"agent": self.member_state(index), "tally": self.tally(index)}
-
-    def _hold(self, state: State) -> None:
-        self._held = self._tie(state)
+    def _state(self, held: Sequence[Any]) -> State:
+        return self._bundle.untie(dict(enumerate(held)))
 
     def _explore_held(self, held: dict[int, jax.Array], obs: jax.Array, key: jax.Array, step: jax.Array) -> jax.Array:
         return self._explore_one(self._bundle.untie(held), obs, key, step)
@@ -218,17 +208,21 @@ class Learner:
         update_keys = jax.random.split(jax.random.fold_in(keys[0], step), updates)
         chances = jax.vmap(lambda key: self.agent.draw(key, batches.action[0].size))(update_keys)  # all at once: a third of the time of one by one
         counts = (step - np.uint32(self._first_learning)) * np.uint32(updates) + jnp.arange(updates, dtype=jnp.uint32)
-        state, tally = jax.lax.scan(body, (self._bundle.untie(dict(enumerate(held))), tally), (batches, chances, counts))[0]
+        state, tally = jax.lax.scan(body, (self._state(held), tally), (batches, chances, counts))[0]
         state = jax.lax.optimization_barrier(state)  # so that it acts by the same program as where it only acts
         action = self._explore_one(state, obs, keys[1], step + 1)
         return self._bundle.tie(state), tally, jnp.append(action, tally[self._names.index(NONFINITE), 0])
 
-    def _hear_one(self, state: State, heard: jax.Array, ended: jax.Array, key: jax.Array, step: jax.Array) -> State:
-        told = self.agent.hear(state, heard, jax.random.fold_in(key, step))
-        return jax.tree.map(lambda new, old: jnp.where(ended, new, old), told, state)
+    def _hear_one(self, held: Held, heard: jax.Array, ended: jax.Array, key: jax.Array, step: jax.Array) -> Held:
+        told = self._bundle.tie(self.agent.hear(self._state(held), heard, jax.random.fold_in(key, step)))
+        return [jnp.where(ended, new, old) for new, old in zip(told, held, strict=True)]
 
-    def _renew(self, renew: Callable, step: int) -> None:
-        self._hold(self._stack([renew(self.member_state(index), key, np.uint32(step)) for index, key in enumerate(self._init_keys)]))
+    def _renewal(self, renew: Callable[[State, Key], State]) -> Callable:
+        """As a program that moves what is held where it lies."""
+        return compiled(lambda held, key, step: self._bundle.tie(renew(self._state(held), jax.random.fold_in(key, step))), donate_argnums=(0,))
+
+    def _renew(self, renewal: Callable, step: int) -> None:
+        self._held = self._stack([renewal(self._member(self._held, index), key, np.uint32(step)) for index, key in enumerate(self._init_keys)])
 
     def _lift(self, function: Callable, axes: tuple[Any, ...]) -> Callable:
         return jax.vmap(function, in_axes=axes) if self.size > 1 else function
@@ -252,14 +246,15 @@ def _named(tree: Any) -> dict[str, Any]:
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
-def rebuilt(template: Any, arrays: Arrays) -> Any:
-    """The tree whose leaves `_named` would give these names; what does not fit is named."""
-    wanted = {name: (leaf.shape, leaf.dtype) for name, leaf in _named(template).items()}
-    given = {name: (array.shape, array.dtype) for name, array in arrays.items()}
+def rebuilt_agent(template: State, arrays: Arrays) -> State:
+    """The agent that was saved as these arrays among others; what does not fit is named."""
+    tree = {"agent": template}
+    wanted = {name: (leaf.shape, leaf.dtype) for name, leaf in _named(tree).items()}
+    given = {name: (array.shape, array.dtype) for name, array in arrays.items() if name.startswith("agent.")}
     if wanted != given:
         wrong = sorted(name for name in {*wanted, *given} if wanted.get(name) != given.get(name))[0]
         raise DataError(f"the checkpoint's {wrong} is {given.get(wrong, 'missing')}, this version has {wanted.get(wrong, 'no such thing')}")
-    return jax.tree.unflatten(jax.tree.structure(template), [arrays[name] for name in _named(template)])
+    return jax.tree.unflatten(jax.tree.structure(template), [arrays[name] for name in wanted])
 
 
 def _blank_batch(size: int, spec: Spec) -> Any:

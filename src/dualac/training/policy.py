@@ -10,7 +10,7 @@ from dualac.agents.actor_critic import make_agent
 from dualac.errors import DataError, UsageError
 from dualac.programs import compiled
 from dualac.training.checkpoint import Checkpoints
-from dualac.training.learner import rebuilt
+from dualac.training.learner import rebuilt_agent
 from dualac.training.member import EPISODE
 from dualac.training.run import Run, load
 from dualac.types import Agent, Spec, State
@@ -33,9 +33,8 @@ def load_agent(path: Path, step: int | None = None) -> LoadedAgent:
     snapshot, damaged = Checkpoints(path, *run.identities()).peek(step)
     spec = Spec(snapshot.arrays[EPISODE + "obs"].shape[0], snapshot.arrays[EPISODE + "actions"].shape[1])
     agent = make_agent(run.algorithm, spec)
-    template = {"agent": jax.eval_shape(agent.init, jax.random.key(0))}
-    learned = {name: array for name, array in snapshot.arrays.items() if name.startswith("agent.")}
-    return LoadedAgent(run, snapshot.step, spec, agent, rebuilt(template, learned)["agent"], damaged)
+    template = jax.eval_shape(agent.init, jax.random.key(0))
+    return LoadedAgent(run, snapshot.step, spec, agent, rebuilt_agent(template, snapshot.arrays), damaged)
 
 
 @final
