@@ -42,13 +42,17 @@ def make(
         return Isolated(task, seed, protocol, isolated)
     from dualac.envs.adapt import Adapted, Episodes, prepare_drawing
     from dualac.envs.suites import let_go
+    from dualac.pages import give_back
 
     name = canonical(task)
     if render:
         prepare_drawing()
     suite, _, rest = name.partition("/")
+    large = suite != "gym"  # whose models are small, and whose environments may be a user's own
+    if large:
+        give_back()
     loaded = import_module(f"dualac.envs.{suite}").load(rest, protocol, render)  # canonical() lets through only suites that have a module here
-    if suite != "gym":  # whose models are small, and whose environments may be a user's own
+    if large:
         let_go()
     return Adapted(loaded.env, name, Episodes(seed, protocol.cap(suite, loaded.cap), protocol.action_repeat))
 

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from dualac.errors import UsageError
-from dualac.pages import give_back_heap
+from dualac.pages import give_back
 
 LOGGER = logging.getLogger("dualac.envs")
 MUJOCO = logging.getLogger("mujoco")
@@ -132,7 +132,7 @@ def let_go() -> None:
     """Give back what building a model took, 170 MB of the dog: MuJoCo keeps the plan of the last one."""
     if mujoco := sys.modules.get("mujoco"):
         mujoco.MjModel.from_xml_string("<mujoco/>")  # the last one from now on
-    give_back_heap()
+    give_back()
 
 
 def diverged(data: Any) -> bool:

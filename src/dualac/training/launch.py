@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dualac.errors import DualacError, LockedError, TryAgainError
+from dualac.pages import give_back
 from dualac.training.machine import usable_cores
 from dualac.training.run import Flags
 from dualac.training.worker import FINISHED, TRAIN
@@ -93,6 +94,7 @@ class _Launcher:
     def run(self, works: list[Work]) -> list[Failure]:
         before = {number: signal.signal(number, self._pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
         self._waiting = [_Turn(work) for work in works]
+        give_back()  # who only watches needs little of what was needed to come here
         try:
             self._until_done()
         except BaseException:

@@ -1,7 +1,7 @@
 """The agents of a pack on the device. The only vmap over seeds is here."""
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -64,8 +64,8 @@ class Learner:
         self._first_learning = max(run.warmup, 1)
         # Traced once and inlined wherever they are called: the same programs as without jit.
         init, self._act, self._step = (jax.jit(function, inline=True) for function in (self.agent.init, self.agent.explore, self.agent.step))
-        blank = jax.eval_shape(init, self._init_keys[0])
-        self._bundle = Bundle(blank)
+        self._blank: State = jax.eval_shape(init, self._init_keys[0])
+        self._bundle = Bundle(self._blank)
         self._init = compiled(lambda key, step: self._bundle.tie(init(jax.random.fold_in(key, step))))
         self._reset, self._restart = map(self._renewal, (self.agent.reset, self.agent.restart_explorer))
         self._diagnose = compiled(lambda held, batch: self.agent.diagnose(self._state(held), batch))
@@ -78,7 +78,7 @@ class Learner:
         self._hear = compiled(self._lift(self._hear_one, (0, 0, 0, 0, None)), donate_argnums=(0,))
         self._run, self._batch = run, _blank_batch(run.batch_size, spec)
         chance = jax.eval_shape(lambda key: self.agent.draw(key, self._batch.action.size), self._init_keys[0])
-        metrics = jax.eval_shape(self._step, blank, self._batch, chance, np.uint32(0))[1]
+        metrics = jax.eval_shape(self._step, self._blank, self._batch, chance, np.uint32(0))[1]
         self._names = sorted(metrics)
         self.begin()
 
@@ -90,14 +90,18 @@ class Learner:
         self._foreseen: Foreseen | None = None
         self._answer: jax.Array | None = None  # of the last call that learned: the actions that it foresaw, and whether it diverged
 
-    def rehearse(self) -> None:
-        """Do all that a run will ask for once, with zeros, and go back: then nothing of the agent is left to compile."""
+    def rehearse(self) -> Iterator[None]:
+        """Do all that a run will ask for once, with zeros, and go back: then nothing of the agent is left to compile. It pauses where compiling has
+        taken most, so that this can be given back.
+        """
         self._init.clear_cache()  # a run begins once: 28 MB
+        yield
         before = [Snapshot(0, {name: array.copy() for name, array in self.save(index).items()}, {}) for index in range(self.size)]
         batch: Any = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self._batch)
         obs, step = [batch.obs[0]] * self.size, self._first_learning
-        self.explore(obs, step)
         self.learn([jax.tree.map(lambda leaf: np.stack([leaf] * self._run.replay_ratio), batch)] * self.size, obs, step)
+        yield
+        self.explore(obs, step)
         self.hear([0.0] * self.size, step)
         if self._run.resets or self._run.reset_every:
             self.reset(step, same_init=False)
@@ -105,10 +109,14 @@ class Learner:
             self.restart_explorer(step)
         for index in range(self.size):
             self.diagnose(index, batch)
+        yield
+        for index in range(self.size):
             self.exploit(index)(obs[index])
             self.value(index)(batch.obs, batch.action)
         self.restore(before)
         self._foreseen = self._answer = None
+        del before
+        yield
 
     def explore(self, obs: list[np.ndarray], step: int) -> list[np.ndarray]:
         if self._foreseen and self._foreseen.meets(self._held, obs, step):
@@ -178,8 +186,9 @@ class Learner:
         return _named({"agent": self.member_state(index), "tally": self.tally(index)})
 
     def restore(self, snapshots: list[Snapshot]) -> None:
-        template = self.member_state(0)
-        self._held = self._stack([self._bundle.tie(rebuilt_agent(template, snapshot.arrays)) for snapshot in snapshots])
+        agents = [rebuilt_agent(self._blank, snapshot.arrays) for snapshot in snapshots]
+        self._held = []  # before the others come: both at once would be the most that a learner ever takes
+        self._held = self._stack([self._bundle.tie(agent) for agent in agents])
         never = np.zeros(2, np.float32)  # measured, by a version that did not know it
         self._tally = self._stack([np.stack([snapshot.arrays.get(f"tally.{name}", never) for name in self._names]) for snapshot in snapshots])
 

@@ -106,8 +106,8 @@ class Session:
         """
         learner = Learner([member.run for member in self.members], self.members[0].spec)
         if self.step < self.run.steps:
-            learner.rehearse()
-            give_back()
+            for _ in learner.rehearse():
+                give_back()
         return learner
 
     def steps(self) -> Iterator[int]:
