@@ -235,12 +235,14 @@ def test_files_of_transitions_that_were_overwritten_are_let_go(golden):
 
 def test_a_file_is_what_safetensors_itself_would_write(tmp_path):
     arrays: dict[str, np.ndarray] = {name: np.array([3, 0, 1], name) for name in checkpoint_module.DTYPES}
-    arrays |= {"b.first": np.float32(2).reshape(()), "empty": np.zeros((0, 3), np.float32), "across": np.arange(12, dtype=np.int64).reshape(3, 4).T}
+    arrays |= {"bé.first": np.float32(2).reshape(()), "empty": np.zeros((0, 3), np.float32), "across": np.arange(12, dtype=np.int64).reshape(3, 4).T}
     file = tmp_path / "file"
     told = checkpoint_module._write(file, checkpoint_module._safetensors(arrays))
     theirs = safetensors.numpy.save({name: np.array(array, order="C") for name, array in arrays.items()})
     assert file.read_bytes() == theirs
     assert told == {"bytes": len(theirs), "sha256": hashlib.sha256(theirs).hexdigest()}
+    with pytest.raises(DataError, match="agent.soul is of complex64, which a checkpoint cannot hold"):
+        checkpoint_module._write(file, checkpoint_module._safetensors({"agent.soul": np.ones(2, np.complex64)}))
 
 
 def kept(tmp_path: Path) -> tuple[Checkpoints, Replay]:

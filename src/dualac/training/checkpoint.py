@@ -28,7 +28,11 @@ KEPT = 2
 PIECE = 5_000  # transitions in a file at most: it is in memory a second time while it is read or written
 MOST_SEGMENTS = 64  # files beyond twice those of whole pieces, from which on the replay is written afresh
 
-DTYPES = {"int64": "I64", "float64": "F64", "float32": "F32", "uint32": "U32", "int32": "I32", "uint8": "U8", "bool": "BOOL"}  # widest first
+# In the order in which safetensors lays arrays out: so all are aligned.
+DTYPES = {
+    "uint64": "U64", "int64": "I64", "float64": "F64", "float32": "F32", "uint32": "U32", "int32": "I32", "float16": "F16", "uint16": "U16",
+    "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL",
+}  # fmt: skip
 REPLAY = "replay/"
 _UNREADABLE = (DataError, OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError)
 
@@ -216,11 +220,13 @@ def _load(path: Path) -> Arrays:
 
 def _safetensors(arrays: Arrays) -> Iterator[bytes | memoryview]:
     """The file that safetensors makes of these, piece by piece, where it would copy all of them twice: the head's length, the head, the arrays."""
+    if strange := [name for name, array in arrays.items() if array.dtype.name not in DTYPES]:
+        raise DataError(f"{strange[0]} is of {arrays[strange[0]].dtype}, which a checkpoint cannot hold; it can hold {', '.join(DTYPES)}")
     arrays = dict(sorted(arrays.items(), key=lambda item: (list(DTYPES).index(item[1].dtype.name), item[0])))
     ends = itertools.accumulate((array.nbytes for array in arrays.values()), initial=0)
     places = zip(arrays.items(), itertools.pairwise(ends), strict=True)
     head = {name: {"dtype": DTYPES[array.dtype.name], "shape": array.shape, "data_offsets": place} for (name, array), place in places}
-    words = json.dumps(head, separators=(",", ":")).encode()
+    words = json.dumps(head, separators=(",", ":"), ensure_ascii=False).encode()
     words += b" " * (-len(words) % 8)
     yield len(words).to_bytes(8, "little") + words
     for array in arrays.values():

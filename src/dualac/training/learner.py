@@ -105,8 +105,10 @@ class Learner:
         self.hear([0.0] * self.size, step)
         if self._run.resets or self._run.reset_every:
             self.reset(step, same_init=False)
+            yield
         if self._run.algorithm.explorer_restart_every:
             self.restart_explorer(step)
+            yield
         for index in range(self.size):
             self.diagnose(index, batch)
         yield
@@ -128,7 +130,7 @@ class Learner:
 
     def exploit(self, index: int) -> Callable[[np.ndarray], np.ndarray]:
         """How one seed acts at its best now, whatever is learned later."""
-        state = jax.tree.map(jnp.array, self.agent.judged(self.member_state(index)))
+        state = self._copied(self.agent.judged, index)
         return lambda obs: np.asarray(self._exploit(state, obs))
 
     def learn(self, batches: list[Transition], obs: list[np.ndarray], step: int) -> None:
@@ -168,7 +170,7 @@ class Learner:
 
     def value(self, index: int) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         """The critics' mean now, as a function of many states and actions. They are judged in pieces of one size, so that it is compiled once."""
-        state = jax.tree.map(jnp.array, self.agent.valuing(self.member_state(index)))
+        state = self._copied(self.agent.valuing, index)
 
         def judged(obs: np.ndarray, action: np.ndarray) -> np.ndarray:
             pieces = range(0, len(obs), PIECE)
@@ -195,6 +197,11 @@ class Learner:
     def member_state(self, index: int) -> State:
         """One seed's agent as the host sees it. On a CPU that is where it lies: to hold on to it would have the next update move a copy."""
         return self._state([self._member(np.asarray(array), index) for array in self._held])
+
+    def _copied(self, part: Callable[[State], State], index: int) -> State:
+        """Of one seed's agent this part, which stays as it is now."""
+        held = {number: self._member(np.asarray(self._held[number]), index) for number in self._bundle.numbers(part)}
+        return jax.tree.map(jnp.array, part(self._bundle.untie(held)))
 
     def _state(self, held: Sequence[Any]) -> State:
         return self._bundle.untie(dict(enumerate(held)))
@@ -237,7 +244,9 @@ class Learner:
         return jax.vmap(function, in_axes=axes) if self.size > 1 else function
 
     def _stack(self, trees: list[Any]) -> Any:
-        return jax.tree.map(lambda *leaves: jnp.array(self._together(leaves)), *trees)
+        """On the device. The host's arrays are copied: JAX may alias what it is given, and then learn in it."""
+        stacked = jax.tree.map(lambda *leaves: self._together(leaves), *trees)
+        return jax.tree.map(lambda leaf: leaf if isinstance(leaf, jax.Array) else jnp.array(leaf), stacked)
 
     def _together(self, items: Sequence[Any]) -> Any:
         """What the seeds have each, as one; where it already is, on the host or on the device."""
