@@ -241,7 +241,7 @@ def test_a_file_is_what_safetensors_itself_would_write(tmp_path):
     theirs = safetensors.numpy.save({name: np.array(array, order="C") for name, array in arrays.items()})
     assert file.read_bytes() == theirs
     assert told == {"bytes": len(theirs), "sha256": hashlib.sha256(theirs).hexdigest()}
-    with pytest.raises(DataError, match="agent.soul is of complex64, which a checkpoint cannot hold"):
+    with pytest.raises(DataError, match=r"agent\.soul is of complex64, which a checkpoint cannot hold"):
         checkpoint_module._write(file, checkpoint_module._safetensors({"agent.soul": np.ones(2, np.complex64)}))
 
 
