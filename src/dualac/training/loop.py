@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import gc
 import shlex
 import signal
 import threading
@@ -107,6 +108,7 @@ class Session:
         learner = Learner([member.run for member in self.members], self.members[0].spec)
         if self.step < self.run.steps:
             for _ in learner.rehearse():
+                gc.collect()  # tracing leaves cycles behind
                 give_back()
         return learner
 

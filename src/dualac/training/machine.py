@@ -50,6 +50,7 @@ def pin(threads: int, seen: int = 1) -> list[int]:
     _helping[:], _others[:] = chosen[seen:], [core for core in cores if core not in chosen]
     os.sched_setaffinity(0, chosen[:seen])
     os.environ.setdefault("OMP_NUM_THREADS", str(seen))
+    os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")  # where each operation was written is kept with the program: 15 MB
     with contextlib.suppress(AttributeError):  # no glibc, which has a heap for each thread: what XLA's compilers free in theirs nobody else would use
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
     return sorted(chosen)
