@@ -158,3 +158,9 @@ def test_half_a_nat_below_zero_is_a_target_far_from_uniform_and_half_above_is_ne
     assert by_std[0.87] == pytest.approx(math.log(2), abs=0.01)
     assert by_std[0.15] == pytest.approx(-0.5, abs=0.03)
     assert by_std[0.5] == pytest.approx(0.5, abs=0.05)
+
+
+def test_distance_counts_standard_deviations_from_the_mean():
+    one = TanhNormal(jnp.array([0.5, -1.0]), jnp.log(jnp.array([0.5, 2.0])))
+    action = jnp.tanh(one.mean + jnp.array([1.5, -0.5]) * jnp.exp(one.log_std))
+    assert float(one.distance(action)) == pytest.approx(math.sqrt((2.25 + 0.25) / 2), rel=1e-3)

@@ -306,6 +306,24 @@ def test_the_median_is_of_the_kl_that_the_duals_hold(states):
     assert [median_kl(part, state, beside) for part in (PERTURBATION, executed)] == pytest.approx([of_own, of_executed], rel=1e-5)
 
 
+def test_diagnosis_tells_how_far_the_optimist_departs(states):
+    """By hand: the pessimist is a standard Gaussian, the optimist has mean 0.5 and deviation 0.8, widened by 1.25 where it acts."""
+    measured = run(PERTURBATION.diagnose, departed(states["perturbation"], **DEPARTED), Beside())
+    kl = 0.5 * (0.8**2 + 0.5**2 - 1.0) - math.log(0.8)
+    for name in ("kl_q10", "kl_median", "kl_q90", "kl_q99"):
+        assert float(measured[name]) == pytest.approx(kl, rel=1e-5)
+    assert float(measured["optimist_shift"]) == pytest.approx(0.5, rel=1e-5)
+    assert float(measured["optimist_std_ratio"]) == pytest.approx(1.25 * 0.8, rel=1e-5)
+
+
+def test_diagnosis_compares_the_disagreement_at_both_actors_modes(states):
+    def wider(obs, action, optimism):
+        return optimism * (1.0 + action.sum(axis=-1))
+
+    measured = run(PERTURBATION.diagnose, departed(states["perturbation"], **DEPARTED), Beside(), upper=wider)
+    assert float(measured["optimist_spread_ratio"]) == pytest.approx(1.0 + tiny.SPEC.action_dim * math.tanh(0.5), rel=1e-5)
+
+
 def test_from_policy_samples_the_policy_and_learns_nothing():
     np.testing.assert_allclose(acted(FromPolicy(), (), Beside(0.1, 0.5)), np.tanh(0.1 + 0.5 * NOISE), rtol=1e-5)
     assert improved(FromPolicy(), (), Beside()) == ((), {})

@@ -154,7 +154,10 @@ def test_what_is_dear_to_measure_is_finite_too(each):
     measured = tiny.compiled(each.agent.diagnose)(each.state, tiny.batch_of(60))
     named = {"q_std_over_mean", "critic_dormant", "critic_param_norm", "actor_param_norm", "saturation", "actor_dormant"}
     if isinstance(each.row.explorer, OptimisticActor):
-        named |= {"optimistic_actor_param_norm", "optimistic_actor_dormant", "kl_median"}
+        named |= {"optimistic_actor_param_norm", "optimistic_actor_dormant", "kl_q10", "kl_median", "kl_q90", "kl_q99"}
+        named |= {"optimist_std_ratio", "optimist_shift", "optimist_spread_ratio"}
+    if each.row.policy.stochastic:
+        named |= {"data_distance"}
     assert set(measured) == named
     for name, value in measured.items():
         assert value.shape == () and np.isfinite(value) and value >= 0, name

@@ -23,7 +23,7 @@ from dualac import cli
 from dualac.analysis.status import survey as told_survey
 from dualac.cli import experiments as cli_experiments
 from dualac.errors import DataError, LockedError, RunFailedError, TryAgainError
-from dualac.experiments.plan import Scale, expand, find_experiment, scaled
+from dualac.experiments.plan import Experiment, Grid, Scale, expand, find_experiment, scaled
 from dualac.experiments.survey import Unit, claim, look, survey
 from dualac.experiments.sweep import Orders, order, sweep
 from dualac.experiments.watch import Watch
@@ -287,8 +287,25 @@ def test_what_is_set_aside_and_how_it_is_begun_anew_is_told_at_the_end(tmp_path,
 
 
 def test_the_longest_runs_come_first(tmp_path):
-    units = order(survey(expand(toy_experiment(2)), tmp_path))
+    experiment = toy_experiment(2)
+    units = order(experiment, survey(expand(experiment), tmp_path))
     assert [unit.run.name for unit in units] == ["dac", "dac", "sac", "sac"]
+
+
+def test_an_experiment_may_ask_that_its_runs_begin_in_the_order_of_its_plan(tmp_path):
+    grids = tuple(Grid(("sac", "dac"), ("gym/Pendulum-v1",), seeds=(seed,), steps=20_000) for seed in range(2))
+    experiment = Experiment("toy", "which comes first?", grids, order="as-planned")
+    units = order(experiment, survey(expand(experiment), tmp_path))
+    assert [(unit.run.name, unit.run.seed) for unit in units] == [("sac", 0), ("dac", 0), ("sac", 1), ("dac", 1)]
+
+
+def test_deliver_gives_every_agent_the_same_whenever_it_is_stopped():
+    runs = expand(find_experiment("deliver"))
+    assert len(runs) == 5 * (10 * 5 + 3 * 3)
+    for start in range(0, len(runs), 5):
+        cell = runs[start : start + 5]
+        assert {run.name for run in cell} == {"sac", "sac-0.2", "dac", "dac-bounded", "oac"}
+        assert len({(run.task, run.seed, run.steps, run.replay_ratio) for run in cell}) == 1
 
 
 def test_a_second_commit_of_the_same_is_none_and_of_something_else_an_error_that_names_both(tmp_path):

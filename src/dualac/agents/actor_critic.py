@@ -212,7 +212,12 @@ def diagnose(row: Algorithm, state: State, batch: Transition) -> Metrics:
     qs = row.critic.values(state.critic.online.params, batch.obs, batch.action).mean(axis=-1)
     actors = {"actor": getattr(state.policy, "actor", None), "optimistic_actor": getattr(state.explorer, "actor", None)}
     learned = {"critic": state.critic.online} | {name: one for name, one in actors.items() if isinstance(one, Trained)}
+    # The median: where the policy is nearly certain one old action is a thousand deviations away.
+    distances = (
+        {"data_distance": jnp.median(row.policy.distribution(state.policy, batch.obs).distance(batch.action))} if row.policy.stochastic else {}
+    )
     return {
+        **distances,
         "q_std_over_mean": spread(qs).mean() / jnp.abs(qs.mean(axis=0)).mean(),
         "critic_dormant": row.critic.dormant(state.critic, batch.obs, batch.action),
         **{f"{name}_param_norm": length(one.params) for name, one in learned.items()},

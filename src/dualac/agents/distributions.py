@@ -57,3 +57,8 @@ class TanhNormal(NamedTuple):
     def widened(self, multiplier: float) -> "TanhNormal":
         """The same with `multiplier` times the standard deviation."""
         return self._replace(log_std=self.log_std + math.log(multiplier))
+
+    def distance(self, action: Float[Array, "*batch action"]) -> Float[Array, "*batch"]:
+        """How far an action lies from the mean, in standard deviations: root mean square over dimensions, 1 on average for samples of its own."""
+        x = jnp.arctanh(jnp.clip(action, -1.0 + 1e-6, 1.0 - 1e-6))
+        return jnp.sqrt((((x - self.mean) * jnp.exp(-self.log_std)) ** 2).mean(axis=-1))

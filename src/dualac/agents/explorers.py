@@ -20,6 +20,7 @@ from dualac.spelling import settle
 from dualac.types import Key, Metrics, Normals, Spec
 
 BARRIER = 0.001
+KL_QUANTILES = {"kl_q10": 0.1, "kl_median": 0.5, "kl_q90": 0.9, "kl_q99": 0.99}
 
 
 class Surroundings(NamedTuple):
@@ -262,9 +263,24 @@ class OptimisticActor(Follower):
         params, pessimist = state.actor.params, around.policy(obs)
         network = GaussianActor(self.hidden, action_dim(params)) if self.form == "independent" else self._perturbation(action_dim(params))
         seen = dormant(network, params, obs) if self.form == "independent" else dormant(network, params, obs, pessimist.mean)
-        # The median beside the mean: rare states in which the pessimist is nearly certain dominate the mean.
-        kl = self._answered_for(self._own(params, pessimist, obs), pessimist)
-        return {"optimistic_actor_dormant": seen, "kl_median": jnp.median(kl)}
+        own = self._own(params, pessimist, obs)
+        executed = own.widened(self.std_multiplier)
+        ratio = jnp.zeros(()) if self.form == "deterministic" else jnp.exp(executed.log_std - pessimist.log_std).mean()
+        shift = jnp.sqrt((((own.mean - pessimist.mean) * jnp.exp(-pessimist.log_std)) ** 2).mean(axis=-1))
+        # Quantiles over states beside the mean: rare states in which the pessimist is nearly certain dominate the mean.
+        kl = self._answered_for(own, pessimist)
+        quantiles = {name: jnp.quantile(kl, level) for name, level in KL_QUANTILES.items()}
+        return {
+            "optimistic_actor_dormant": seen,
+            "optimist_std_ratio": ratio,
+            "optimist_shift": jnp.median(shift),
+            "optimist_spread_ratio": self._spread(around, obs, own.mode()) / jnp.maximum(self._spread(around, obs, pessimist.mode()), 1e-12),
+            **quantiles,
+        }
+
+    def _spread(self, around: Surroundings, obs: Array, action: Array) -> Array:
+        """What the critics disagree about here, on average: what one unit of optimism adds to the upper bound."""
+        return (around.upper(obs, action, jnp.float32(1.0)) - around.upper(obs, action, jnp.float32(0.0))).mean()
 
     def _answered_for(self, own: TanhNormal, pessimist: TanhNormal) -> Float[Array, "batch"]:
         """The KL per action dimension that its duals hold."""

@@ -141,7 +141,7 @@ def _show_plan(experiment: Any, runs: list[Any], out: Path, asked: argparse.Name
     require_own(out, experiment.name)
     units = survey(runs, out)
     have = counted(units)
-    left = order(units, retry_failed=asked.retry_failed)
+    left = order(experiment, units, retry_failed=asked.retry_failed)
     console.print(f"{experiment.name}: {experiment.about}{_scale_note(asked)}", soft_wrap=True)
     console.print(
         f"runs       {len(units)} in {out}: {have['done']} done, {have['begun']} begun, {have['missing']} to begin, {have['failed']} set aside",

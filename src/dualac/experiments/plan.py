@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Literal, final
 
 from dualac import envs, own, spelling
 from dualac.agents.actor_critic import Algorithm
@@ -89,6 +89,8 @@ class Experiment:
     """names of the figures that show it"""
     small: "Scale | None" = None
     """what `--scale small` makes of it: an evening on one small machine instead of a cluster"""
+    order: Literal["longest-first", "as-planned"] = "longest-first"
+    """which runs begin first: the longest, so that no core waits at the end, or the plan's first, so that what is done is always a fair comparison"""
 
     def __post_init__(self) -> None:
         _settle(self)

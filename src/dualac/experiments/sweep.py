@@ -36,10 +36,10 @@ class Outcome(NamedTuple):
     failures: list[Failure]
 
 
-def order(units: list[Unit], *, retry_failed: bool = False) -> list[Unit]:
-    """What is left to do, the longest first: started last, it would keep one core busy when all others have nothing left."""
+def order(experiment: Experiment, units: list[Unit], *, retry_failed: bool = False) -> list[Unit]:
+    """Order what is left to do. Usually the longest runs are first: started last, one would keep a core busy when all others have nothing left."""
     left = [unit for unit in units if unit.state in ("begun", "missing") or (unit.state == "failed" and retry_failed)]
-    return sorted(left, key=lambda unit: (-weight(unit.run), unit.run.seed))
+    return sorted(left, key=lambda unit: (-weight(unit.run), unit.run.seed)) if experiment.order == "longest-first" else left
 
 
 def sweep(experiment: Experiment, orders: Orders, report: Report) -> Outcome:
@@ -48,7 +48,7 @@ def sweep(experiment: Experiment, orders: Orders, report: Report) -> Outcome:
     try:
         claim(orders.out, experiment.name, runs)
         units = survey(runs, orders.out)
-        works = [_work(unit, orders) for unit in order(units, retry_failed=orders.retry_failed)]
+        works = [_work(unit, orders) for unit in order(experiment, units, retry_failed=orders.retry_failed)]
         effort = Effort(ATTEMPTS, workers=orders.workers, memory=int(SHARE * available_memory()))
         failures = orders.executor(works, report, orders.flags, effort) if works else []
         for failure in failures:
