@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from statistics import mean
 
-from dualac.analysis.figures import learning_curve
-from dualac.analysis.runs import evaluation_curve
+from dualac.analysis.data.curves import evaluation_curve
+from dualac.analysis.figures.curves import learning_curve
 
 
 def main() -> None:

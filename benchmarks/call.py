@@ -10,7 +10,8 @@ from statistics import median
 from dualac.api import find_algorithm
 from dualac.bench.learner import Timed
 from dualac.bench.load import Load
-from dualac.training import machine
+from dualac.machine.compilation import use_compilation_cache
+from dualac.machine.cores import pin
 
 FEW, MANY, EACH = 2, 16, 4
 
@@ -21,8 +22,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=25)
     asked = parser.parse_args()
-    machine.pin(asked.threads)
-    machine.use_compilation_cache()
+    pin(asked.threads)
+    use_compilation_cache()
     few, many = (Timed(asked.algorithm, find_algorithm(asked.algorithm), Load(replay_ratio=ratio)) for ratio in (FEW, MANY))
     calls, updates, beside = [], [], []
     for _ in range(asked.rounds):

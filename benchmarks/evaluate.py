@@ -15,9 +15,9 @@ import numpy as np
 
 from dualac import make_agent
 from dualac.envs import Protocol
-from dualac.training.evaluate import evaluate
-from dualac.training.guarded import Guarded
-from dualac.training.machine import pin, usable_cores
+from dualac.envs.faults.guarded import Guarded
+from dualac.machine.cores import pin, usable_cores
+from dualac.training.evaluation import evaluate
 
 ROUNDS = 3
 

@@ -19,7 +19,7 @@ import jax
 from dualac.api import find_algorithm
 from dualac.bench.learner import Timed
 from dualac.bench.load import Load
-from dualac.training import machine
+from dualac.machine.cores import pin
 
 CALLS = 12
 
@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--replay-ratio", type=int, default=16)
     asked = parser.parse_args()
-    machine.pin(asked.threads)
+    pin(asked.threads)
     timed = Timed(asked.algorithm, find_algorithm(asked.algorithm), Load(replay_ratio=asked.replay_ratio))
     for _ in range(CALLS):
         timed.run()

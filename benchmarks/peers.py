@@ -138,11 +138,13 @@ def clock(marks: Path) -> Callable[[int], None]:
 
 def learn_ours(_: str, algorithm: str, ratio: int, marks: Path) -> None:
     from dualac.bench.training import undisturbed
-    from dualac.training import loop, machine
+    from dualac.machine.compilation import use_compilation_cache
+    from dualac.machine.cores import pin, usable_cores
+    from dualac.training import loop
     from dualac.training.run import prepare
 
-    machine.pin(len(machine.usable_cores()))
-    machine.use_compilation_cache()
+    pin(len(usable_cores()))
+    use_compilation_cache()
     run = undisturbed(algorithm, f"gym/{TASK}", steps=FOREVER, warmup=WARMUP, replay_ratio=ratio)
     look, steps = clock(marks), loop.Session.steps
 

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from dualac.experiments.plan import Scale, expand, find_experiment, scaled
+from dualac.experiments.spec import Scale, expand, find_experiment, scaled
 from dualac.experiments.survey import claim
 from dualac.training.run import commit, prepare
 

@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from dualac.programs import cpu_model
-from dualac.training.machine import versions
+from dualac.machine.compilation import cpu_model
+from dualac.machine.fingerprint import versions
 
 COMMANDS = (
     ("learner", "One update", "bench learner sac dac --rounds 15"),

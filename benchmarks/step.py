@@ -16,7 +16,9 @@ from typing import Any
 from unittest import mock
 
 from dualac.bench.training import undisturbed
-from dualac.training import learner, loop, machine, member, replay
+from dualac.machine.cores import pin
+from dualac.training import learner, loop, replay
+from dualac.training import rollout as member
 from dualac.training.run import prepare
 
 STEPS, WARMUP, SETTLED = 1_500, 500, 900  # of which so many at the end are counted
@@ -59,7 +61,7 @@ def main() -> None:
     parser.add_argument("--replay-ratio", type=int, default=2)
     parser.add_argument("--threads", type=int, default=1)
     asked = parser.parse_args()
-    machine.pin(asked.threads)
+    pin(asked.threads)
     run = undisturbed(asked.algorithm, asked.task, steps=STEPS, warmup=WARMUP, replay_ratio=asked.replay_ratio)
     whole: list[float] = []
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dualac.analysis.figures import inside, learning_curve
-from dualac.analysis.runs import evaluation_curve, read_rows, training_series
+from dualac.analysis.data.curves import evaluation_curve, read_rows, training_series
+from dualac.analysis.figures.curves import inside, learning_curve
 
 DUALS = ("train/kl", "train/kl_median", "train/optimism", "train/kl_weight", "train/ent_coef")
 

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from dualac.agents.actor_critic import Algorithm
 from dualac.agents.critics import Scalar
 from dualac.agents.explorers import OptimisticActor
+from dualac.agents.pessimism import Attitude
 from dualac.agents.policies import Soft
-from dualac.agents.risk import Attitude
 from dualac.errors import UsageError
 
 

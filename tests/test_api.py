@@ -40,7 +40,7 @@ def test_training_returns_where_the_run_is_and_how_it_went(finished):
 
 def test_training_a_second_time_does_nothing_a_second_time(finished, monkeypatch):
     from dualac.training.learner import Learner
-    from dualac.training.member import Member
+    from dualac.training.rollout import Member
 
     def snapshot():
         kept = [

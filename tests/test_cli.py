@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from dualac import cli
-from dualac.cli import training
-from dualac.training import machine
+from dualac.cli.commands import training
+from dualac.machine.cores import borrowed
 
 HERE = Path(__file__).parent
 DUALAC = str(Path(sys.executable).with_name("dualac"))
@@ -94,7 +94,7 @@ def prepared(here: Answer, monkeypatch: pytest.MonkeyPatch) -> Answer:
 def two_cores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A machine of two, whose leases nobody else knows."""
     monkeypatch.setattr(machine.tempfile, "gettempdir", lambda: str(tmp_path))
-    monkeypatch.setattr(machine, "usable_cores", lambda: [0, 1])
+    monkeypatch.setattr(cores, "usable_cores", lambda: [0, 1])
 
 
 def test_a_part_in_place_of_a_row_s_own_brings_its_options(prepared: Answer, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_preset_is_trained_by_its_name(prepared: Answer, tmp_path: Path) -> No
 def test_one_seed_alone_has_two_cores_if_two_are_idle(prepared: Answer, tmp_path: Path, words: str) -> None:
     train = ("train", "dac", POINT, "--out", tmp_path / "runs", *SHORT, *words.split())
     assert ("1 core each" if words else "2 cores each") in prepared(*train)[1]
-    with machine.borrowed(1, [0]):
+    with borrowed(1, [0]):
         assert "1 core each" in prepared(*train)[1]
 
 
@@ -454,7 +454,7 @@ def test_a_pack_is_stopped_and_resumed_as_one(tmp_path: Path):
 
 
 def test_a_run_that_is_being_trained_is_locked(here: Answer, mine: Path):
-    from dualac.training.lock import owned
+    from dualac.runs.lock import owned
 
     (mine / "DONE").unlink()
     with owned(mine):
@@ -732,7 +732,7 @@ def pendulum(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.suite
 def test_play_draws_a_mujoco_task_where_egl_works(pendulum: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from dualac.doctor import render_backend
+    from dualac.cli.doctor import render_backend
 
     monkeypatch.setenv("MUJOCO_GL", "egl")
     if render_backend() is None:

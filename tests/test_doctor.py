@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dualac import cli, doctor
+from dualac import cli
+from dualac.cli import doctor
 
 HERE = Path(__file__).parent
 LOCK = HERE.parent / "requirements.lock"

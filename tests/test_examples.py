@@ -14,8 +14,8 @@ from tests.training.runs import rows, tiny  # noqa: E402
 
 import dualac  # noqa: E402
 from dualac import cli  # noqa: E402
-from dualac.envs import plays  # noqa: E402
-from dualac.envs.checkup import checkup  # noqa: E402
+from dualac.envs.checkup import plays  # noqa: E402
+from dualac.envs.checkup.examine import checkup  # noqa: E402
 
 FILE = (ROOT / "examples" / "my_env.py").read_text()
 PAGE = (ROOT / "docs" / "your-environment.md").read_text()

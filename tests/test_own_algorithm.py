@@ -11,9 +11,11 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 import dualac  # noqa: E402
-from dualac import api, cli, own  # noqa: E402
+from dualac import api, cli  # noqa: E402
 from dualac.errors import DataError, UsageError  # noqa: E402
-from dualac.spelling import from_json, replaced, to_json  # noqa: E402
+from dualac.parts import user_files  # noqa: E402
+from dualac.parts.as_json import from_json, to_json  # noqa: E402
+from dualac.parts.paths import replaced  # noqa: E402
 from dualac.training.run import load  # noqa: E402
 
 EXAMPLE = ROOT / "examples" / "my_algorithm.py"
@@ -54,10 +56,10 @@ def test_a_file_that_changed_is_refused(mine, tmp_path):
     path = Path(mine.rpartition(":")[0])
     path.write_text(path.read_text() + "# another thought\n")
     with pytest.raises(DataError, match="has changed since"):
-        own.find(written["pessimism"]["part"], written["pessimism"]["source"])
+        user_files.find(written["pessimism"]["part"], written["pessimism"]["source"])
     path.unlink()
     with pytest.raises(DataError, match="is gone"):
-        own.find(written["pessimism"]["part"], written["pessimism"]["source"])
+        user_files.find(written["pessimism"]["part"], written["pessimism"]["source"])
 
 
 def test_files_of_others_that_are_gone_do_not_matter(mine):
@@ -179,7 +181,7 @@ def test_a_policy_of_one_s_own_explores_by_its_own_randomness(chain, tmp_path):
     ],
 )
 def test_a_part_that_is_not_whole_is_refused_in_a_sentence_when_the_row_is_built(tmp_path, body, told):
-    heads = ("dataclasses import dataclass", "dualac.agents.actor_critic import Algorithm", "dualac.agents.risk import Attitude")
+    heads = ("dataclasses import dataclass", "dualac.agents.actor_critic import Algorithm", "dualac.agents.pessimism import Attitude")
     rest = ("dualac.agents.policies import Soft", "dualac.agents.explorers import FromPolicy", "dualac.agents.critics import Scalar")
     text = "".join(f"from {line}\n" for line in (*heads, *rest)) + body + "row = Algorithm(Half(), Soft(), FromPolicy(), Scalar())\n"
     (tmp_path / "half.py").write_text(text)

@@ -6,7 +6,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 
-from dualac.pages import Span, give_back, unchanged
+from dualac.machine.memory import Span, give_back, unchanged
 
 SMAPS = """\
 7f0000000000-7f0000200000 r-xp 00001000 fd:00 12345    /lib/of/code.so.1.2

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dualac import cli, doctor, envs
-from dualac.envs import suites
+from dualac import cli, envs
+from dualac.cli import doctor
+from dualac.envs.suites import packages as suites
 from dualac.errors import DataError, UsageError
 
 

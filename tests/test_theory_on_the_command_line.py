@@ -31,7 +31,7 @@ def fresh():
     """A DAC on a pendulum as it starts, and 40 steps of someone's life."""
     import jax
 
-    from dualac.explained import Trained
+    from dualac.inspection.theory_figures import Trained
 
     agent = make_agent(tiny("dac"), Spec(3, 1))
     rng = np.random.default_rng(0)
@@ -94,7 +94,7 @@ def test_json_has_null_where_a_number_overflowed(said):
 @pytest.fixture
 def drawn(monkeypatch):
     """What was asked of each drawing."""
-    from dualac.analysis import theory as draw
+    from dualac.analysis.figures import theory as draw
 
     asked = {}
     for name in ("utilities", "premiums", "errors", "gradient_gaps"):
@@ -125,8 +125,8 @@ def test_gaussians_are_drawn_before_and_after_tanh(said, tmp_path):
 
 
 def test_what_is_drawn_of_a_run_is_what_it_lived_and_what_its_agent_does(fresh, tmp_path):
-    from dualac.analysis.theory import coverage as draw
-    from dualac.explained import coverage
+    from dualac.analysis.figures.theory import coverage as draw
+    from dualac.inspection.theory_figures import coverage
 
     found = coverage(fresh, 30)
     plane = found.plane
@@ -143,7 +143,7 @@ def test_what_is_drawn_of_a_run_is_what_it_lived_and_what_its_agent_does(fresh, 
 
 
 def test_a_run_without_an_optimist_or_with_more_actions_has_no_coverage_to_draw(fresh):
-    from dualac.explained import coverage
+    from dualac.inspection.theory_figures import coverage
 
     wide = fresh._replace(loaded=fresh.loaded._replace(spec=Spec(3, 2)))
     alone = fresh._replace(loaded=fresh.loaded._replace(run=Run("sac", tiny("sac"), "gym/Pendulum-v1")))
@@ -153,8 +153,8 @@ def test_a_run_without_an_optimist_or_with_more_actions_has_no_coverage_to_draw(
 
 
 def test_saturation_is_told_before_tanh_and_as_it_is_executed(fresh, tmp_path):
-    from dualac.analysis.theory import saturation as draw
-    from dualac.explained import saturation
+    from dualac.analysis.figures.theory import saturation as draw
+    from dualac.inspection.theory_figures import saturation
 
     found = saturation(fresh, 20)
     assert found.label.startswith("dac, policy.hidden=(8,)")
@@ -176,7 +176,7 @@ def test_a_trained_run_is_drawn_by_the_command(said, tmp_path):
 
 
 def test_a_state_without_an_angle_is_embedded_by_its_first_principal_component():
-    from dualac.explained import embedding
+    from dualac.inspection.theory_figures import embedding
 
     along = np.linspace(-1, 1, 50)
     embed, name = embedding(np.column_stack([along, 3 * along, 0.01 * np.cos(50 * along)]))

@@ -75,8 +75,8 @@ def crossing(room: str, forbidden: tuple[str, ...]) -> list[str]:
         ),
         ("analysis", ("jax", "flax", "optax", "dualac.agents", "dualac.training", "dualac.envs", "dualac.theory", "dualac.cli", "dualac.types")),
         ("envs", ("jax", "flax", "optax", "dualac.agents", "dualac.training", "dualac.analysis", "dualac.cli", "dualac.types")),
-        ("training", ("dualac.cli", "dualac.api", "dualac.display", "rich")),
-        ("kernels", ("flax", "gymnasium", "dualac.agents", "dualac.training", "dualac.envs", "dualac.types", "dualac.cli")),
+        ("training", ("dualac.cli", "dualac.api", "dualac.cli.progress", "rich")),
+        ("ops", ("flax", "gymnasium", "dualac.agents", "dualac.training", "dualac.envs", "dualac.types", "dualac.cli")),
     ],
 )
 def test_a_room_does_not_reach_where_it_must_not(room, forbidden):
@@ -99,12 +99,12 @@ def test_seeds_are_vmapped_in_one_file():
 @pytest.mark.parametrize(
     "module",
     [
-        "dualac.analysis.report",
-        "dualac.analysis.theory",
-        "dualac.analysis.collect",
-        "dualac.analysis.status",
+        "dualac.analysis.report.make",
+        "dualac.analysis.figures.theory",
+        "dualac.analysis.data.collect",
+        "dualac.analysis.data.status",
         "dualac.envs",
-        "dualac.spelling",
+        "dualac.parts.spelling",
         "dualac.cli",
         "dualac",
     ],

@@ -6,13 +6,14 @@ from typing import Any, final
 
 from rich.console import Console
 
-from dualac import envs, own
+from dualac import envs
 from dualac.agents.actor_critic import Algorithm
 from dualac.agents.actor_critic import make_agent as _agent
 from dualac.agents.algorithms import ALGORITHMS
-from dualac.display import Display
+from dualac.cli.progress import Display
 from dualac.envs import Protocol
 from dualac.errors import UsageError, nearest, quiet_end
+from dualac.parts import user_files
 from dualac.training.loop import train as _train
 from dualac.training.policy import LoadedPolicy, load_policy
 from dualac.training.run import Run, prepare, require_resumable
@@ -37,7 +38,7 @@ class FinishedRun:
     @property
     def score(self) -> float:
         """Mean return of the last evaluation."""
-        from dualac.analysis.runs import evaluation_curve
+        from dualac.analysis.data.curves import evaluation_curve
 
         return float(evaluation_curve(self.path).returns[-1])
 
@@ -46,7 +47,7 @@ def find_algorithm(name: str) -> Algorithm:
     """A row of the table, or one of a user's own file: `mine.py:my_algorithm`."""
     path, colon, variable = name.rpartition(":")
     if colon and path.endswith(".py"):
-        module = vars(own.load(Path(path)))
+        module = vars(user_files.load(Path(path)))
         rows = [key for key, value in module.items() if isinstance(value, Algorithm)]
         if variable not in rows:
             raise UsageError(f"{path} has no Algorithm called {variable!r}{nearest(variable, rows) or '; it has ' + (', '.join(rows) or 'none')}")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from dualac.agents.actor_critic import Algorithm
 from dualac.agents.critics import Quantile, Scalar, quantile_huber
 from dualac.agents.explorers import FromPolicy, Noise, UpperBoundShift
+from dualac.agents.pessimism import Fixed
 from dualac.agents.policies import Soft
-from dualac.agents.risk import Fixed
 from dualac.errors import UsageError
 
 K, BATCH, N = 2, 3, 4

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import compiled
 
-from dualac.agents.risk import Bandit, DualDescent, ExactCertainty, Fixed, SubsetMin, certainty, spread
+from dualac.agents.pessimism import Bandit, DualDescent, ExactCertainty, Fixed, SubsetMin, certainty, spread
 from dualac.errors import UsageError
 
 certain = compiled(certainty)

@@ -5,15 +5,19 @@ from typing import Literal
 
 import pytest
 
-from dualac.agents import actor_critic, critics, duals, explorers, policies, risk
+from dualac.agents import actor_critic, critics, duals, explorers, policies
+from dualac.agents import pessimism as risk
 from dualac.agents.actor_critic import Algorithm
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.critics import Scalar
 from dualac.agents.duals import Dual, Held, Learnt
 from dualac.agents.explorers import Explorer, FromPolicy, OptimisticActor
-from dualac.agents.risk import Fixed
+from dualac.agents.pessimism import Fixed
 from dualac.errors import DataError, DualacError, UsageError
-from dualac.spelling import count, difference, field_docs, from_json, options, parse, replaced, to_json, to_python, words_for
+from dualac.parts.as_json import difference, from_json, to_json
+from dualac.parts.fields import field_docs, words_for
+from dualac.parts.paths import options, replaced
+from dualac.parts.text import parse, parse_count, to_python
 
 names = pytest.mark.parametrize("name", list(ALGORITHMS))
 DAC = ALGORITHMS["dac"]
@@ -175,7 +179,7 @@ def test_the_string_below_a_field_is_its_help():
     [("200k", 200_000), ("200K", 200_000), ("1M", 1_000_000), ("1.5k", 1500), ("2.5M", 2_500_000), ("1_000", 1000), ("0", 0), ("-3", -3)],
 )
 def test_whole_numbers_are_read_as_people_write_them(text, number):
-    assert count(text) == parse(int, text) == number
+    assert parse_count(text) == parse(int, text) == number
     assert type(parse(int, text)) is int
 
 

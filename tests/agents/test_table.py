@@ -14,10 +14,10 @@ from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.critics import Quantile, Scalar
 from dualac.agents.duals import Held, Learnt
 from dualac.agents.explorers import FromPolicy, Noise, OptimisticActor, UpperBoundShift
+from dualac.agents.pessimism import Bandit, DualDescent, ExactCertainty, Fixed, SubsetMin
 from dualac.agents.policies import Deterministic, Soft
-from dualac.agents.risk import Bandit, DualDescent, ExactCertainty, Fixed, SubsetMin
 from dualac.errors import UsageError
-from dualac.spelling import options, replaced
+from dualac.parts.paths import options, replaced
 
 OBS = tiny.batch_of(3).obs
 

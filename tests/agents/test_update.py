@@ -12,16 +12,16 @@ import pytest
 import tiny
 from jax.scipy.stats import norm
 
-from dualac import kernels
+from dualac import ops
 from dualac.agents.actor_critic import Algorithm, make_agent
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.critics import CriticState, Ensemble, Regression, Scalar
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.explorers import FromPolicy
 from dualac.agents.networks import Critics, GaussianActor, Perturbation
+from dualac.agents.optimizer import Trained, polyak_average
+from dualac.agents.pessimism import Bandit, Fixed, SubsetMin
 from dualac.agents.policies import Actor
-from dualac.agents.risk import Bandit, Fixed, SubsetMin
-from dualac.agents.trained import Trained, polyak_average
 from dualac.errors import UsageError
 from dualac.types import Transition
 
@@ -283,7 +283,7 @@ def test_the_pessimism_learns_from_the_critics_before_their_step_and_the_actor_c
 
 
 def test_the_critics_loss_has_no_gradient_but_that_of_the_critics(each):
-    with kernels.by_xla():  # whose slopes have slopes themselves
+    with ops.by_xla():  # whose slopes have slopes themselves
         grads = tiny.compiled(jax.grad(lambda state: each.agent.update(state, BATCH, KEY, tiny.due(each.row))[1]["critic_loss"], allow_int=True))(
             each.state
         )

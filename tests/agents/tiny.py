@@ -11,8 +11,8 @@ import numpy as np
 
 from dualac.agents.actor_critic import Algorithm, State, make_agent
 from dualac.agents.explorers import Surroundings
-from dualac.agents.trained import Trained
-from dualac.spelling import options, replaced
+from dualac.agents.optimizer import Trained
+from dualac.parts.paths import options, replaced
 from dualac.types import Agent, Metrics, Spec, Transition
 
 SPEC = Spec(obs_dim=3, action_dim=2)

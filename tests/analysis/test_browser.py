@@ -9,9 +9,9 @@ from tests.analysis.browser import Page, browser, find_browser
 from tests.analysis.test_report import HOSTILE
 from tests.analysis.written import write_rows, write_run, write_sweep
 
-from dualac.analysis.frame import read
-from dualac.analysis.page import write_page
-from dualac.analysis.summary import summarise
+from dualac.analysis.data.frame import read
+from dualac.analysis.report.page import write_page
+from dualac.analysis.summary.summarise import summarise
 
 pytestmark = [
     pytest.mark.browser,

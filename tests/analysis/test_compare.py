@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from tests.analysis.written import PROTOCOL, SPEC, write_run, write_sweep
 
-from dualac.analysis.compare import compare, sparkline
-from dualac.analysis.findings import headline
-from dualac.analysis.frame import read
-from dualac.analysis.groups import settings
-from dualac.analysis.summary import Choices, summarise
-from dualac.analysis.versions import with_defaults
+from dualac.analysis.data.frame import read
+from dualac.analysis.data.groups import settings
+from dualac.analysis.summary.compare import compare, sparkline
+from dualac.analysis.summary.findings import headline
+from dualac.analysis.summary.summarise import Choices, summarise
 from dualac.cli import run
 from dualac.errors import DataError, UsageError
+from dualac.runs.versions import with_defaults
 
 
 def test_two_seeds_are_not_enough_to_tell_apart_what_is_near(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -155,7 +155,7 @@ def test_an_agent_that_is_not_what_its_name_says_is_called_by_how(tmp_path: Path
 
 
 def test_the_command_line_knows_the_table():
-    from dualac.cli.analysis import known_rows
+    from dualac.cli.commands.analysis import known_rows
 
     assert known_rows()["dac"]["algorithm.explorer.target_kl"] == 0.25
     assert known_rows()["sac"]["reset_every"] == 0

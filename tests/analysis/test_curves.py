@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dualac.analysis.runs import evaluation_curve, read_rows, training_series
+from dualac.analysis.data.curves import evaluation_curve, read_rows, training_series
 from dualac.errors import DataError
 
 

@@ -11,8 +11,8 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from dualac.analysis import theory
-from dualac.analysis.figures import inside, learning_curve
+from dualac.analysis.figures import theory
+from dualac.analysis.figures.curves import inside, learning_curve
 from dualac.errors import DataError
 
 DUALS = ("train/kl", "train/kl_median", "train/optimism", "train/kl_weight", "train/ent_coef")
@@ -114,5 +114,5 @@ def test_the_same_rows_make_the_same_svg(tmp_path: Path):
 
 
 def test_analysis_never_imports_jax():
-    asked = "import sys, dualac.analysis.runs, dualac.analysis.figures; sys.exit('jax' in sys.modules)"
+    asked = "import sys, dualac.analysis.data.curves, dualac.analysis.figures.curves; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from tests.analysis.written import MACHINE, PROTOCOL, write_rows, write_run, write_sweep
 
-from dualac.analysis import collect
-from dualac.analysis.frame import EVALUATION, read, read_run
-from dualac.analysis.groups import group
-from dualac.analysis.runs import Curve
-from dualac.analysis.scores import Board, by_step, grid, held, scale
-from dualac.analysis.status import survey
+from dualac.analysis.data import collect
+from dualac.analysis.data.curves import Curve
+from dualac.analysis.data.frame import EVALUATION, read, read_run
+from dualac.analysis.data.groups import group
+from dualac.analysis.data.scores import Board, by_step, grid, held, scale
+from dualac.analysis.data.status import survey
 from dualac.errors import DataError
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -35,7 +35,7 @@ def test_every_run_below_a_directory_is_read_once(tmp_path: Path):
 
 def test_what_older_files_leave_unsaid_is_what_the_code_that_wrote_them_meant():
     """The analysis knows no dataclass: what it fills in must be what loading the run gives."""
-    from dualac.spelling import to_json
+    from dualac.parts.as_json import to_json
     from dualac.training.run import load
 
     paths = sorted(path.parent for path in RESULTS.rglob("run.json"))
@@ -49,10 +49,10 @@ def test_defaults_of_older_versions_are_those_of_the_dataclasses():
 
     from dualac.agents.actor_critic import Algorithm
     from dualac.agents.explorers import OptimisticActor
+    from dualac.agents.pessimism import Fixed
     from dualac.agents.policies import Soft
-    from dualac.agents.risk import Fixed
-    from dualac.analysis.versions import ADDED
     from dualac.envs import Protocol
+    from dualac.runs.versions import ADDED
 
     for part in (Algorithm, OptimisticActor, Soft, Fixed, Protocol):
         defaults = {field.name: field.default for field in dataclasses.fields(part)}

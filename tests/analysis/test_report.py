@@ -14,23 +14,23 @@ import numpy as np
 import pytest
 from tests.analysis.written import PROTOCOL, SPEC, write_plan, write_rows, write_run, write_sweep
 
-from dualac.analysis import paper
-from dualac.analysis.exports import as_csv, as_json, escape_latex, escape_markdown
-from dualac.analysis.findings import commands, headline, problems
-from dualac.analysis.frame import read
-from dualac.analysis.groups import settings
-from dualac.analysis.page import page
-from dualac.analysis.panels import caption
-from dualac.analysis.paper import FIGURES, gallery
-from dualac.analysis.style import COLOURS, Decimals, inks
-from dualac.analysis.summary import Choices, Summary, only, summarise
-from dualac.analysis.tables import differences, sensitivity
-from dualac.analysis.versions import with_defaults
+from dualac.analysis.data.frame import read
+from dualac.analysis.data.groups import settings
+from dualac.analysis.figures import paper
+from dualac.analysis.figures.panels import caption
+from dualac.analysis.figures.paper import FIGURES, gallery
+from dualac.analysis.figures.style import COLOURS, Decimals, inks
+from dualac.analysis.report.exports import as_csv, as_json, escape_latex, escape_markdown
+from dualac.analysis.report.page import page
+from dualac.analysis.summary.findings import commands, headline, problems
+from dualac.analysis.summary.summarise import Choices, Summary, only, summarise
+from dualac.analysis.summary.tables import differences, sensitivity
 from dualac.cli import run
-from dualac.cli.analysis import known_rows
+from dualac.cli.commands.analysis import known_rows
 from dualac.errors import DataError, UsageError
-from dualac.experiments.plan import Scale, expand, find_experiment, scaled, shipped
-from dualac.spelling import to_json
+from dualac.experiments.spec import Scale, expand, find_experiment, scaled, shipped
+from dualac.parts.as_json import to_json
+from dualac.runs.versions import with_defaults
 
 HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "=cmd|' /C calc'!A0", "</style></title>", "{{ 7*7 }}", "$x$ \\input{a}")
 EXPECTED = """
@@ -375,7 +375,7 @@ def test_a_report_is_made_anew_when_a_row_was_written_and_for_the_last_time_when
         if len(pauses) == 3:
             (path / "lock").unlink()
 
-    monkeypatch.setattr("dualac.analysis.report.time.sleep", pause)
+    monkeypatch.setattr("dualac.analysis.report.make.time.sleep", pause)
     assert run(["report", str(tmp_path), "--watch", "7"]) == 0
     assert pauses == [7, 7, 7]
     assert ["60k" in text for text in made] == [False, False, True]
@@ -393,7 +393,7 @@ def test_a_sweep_is_watched_until_nothing_of_its_plan_is_missing(tmp_path: Path,
         if len(pauses) == 2:
             write_run(tmp_path, seed=1)
 
-    monkeypatch.setattr("dualac.analysis.report.time.sleep", pause)
+    monkeypatch.setattr("dualac.analysis.report.make.time.sleep", pause)
     assert run(["report", str(tmp_path), "--watch", "7"]) == 0
     assert len(pauses) == 2
     assert "Not finished" not in (tmp_path / "report.html").read_text()
@@ -439,22 +439,24 @@ def test_the_commands_make_the_runs_again(tmp_path: Path):
 
 def test_the_commands_spell_a_part_that_is_another_and_each_schedule(tmp_path: Path):
     """What they say is what the command line makes of it."""
-    from dualac import spelling
     from dualac.agents.algorithms import ALGORITHMS
-    from dualac.cli.analysis import known_rows
+    from dualac.cli.commands.analysis import known_rows
+    from dualac.parts.as_json import to_json
+    from dualac.parts.paths import options, replaced
+    from dualac.parts.text import parse
     from dualac.training.run import Run
 
     kinds = {"explorer": "dac:no-kl", "critic": "dac-epistemic"}
     for part, other in kinds.items():
-        changed = spelling.replaced(ALGORITHMS["dac"], {part: getattr(ALGORITHMS[other], part)})
+        changed = replaced(ALGORITHMS["dac"], {part: getattr(ALGORITHMS[other], part)})
         path = write_run(tmp_path / part)
-        (path / "run.json").write_text(json.dumps(spelling.to_json(Run("dac", changed, "dmc/cheetah-run", steps=100_000))))
+        (path / "run.json").write_text(json.dumps(to_json(Run("dac", changed, "dmc/cheetah-run", steps=100_000))))
         (line,) = commands(summary(tmp_path / part, rows=known_rows()))
         words = shlex.split(line)
-        options = dict(zip(words[4::2], words[5::2], strict=True))
-        hints = {f"--{option.path.replace('_', '-')}": option for option in spelling.options(ALGORITHMS["dac"])}
-        given = {hints[name].path: spelling.parse(hints[name].hint, text) for name, text in options.items() if name in hints}
-        assert spelling.replaced(ALGORITHMS["dac"], given) == changed
+        texts = dict(zip(words[4::2], words[5::2], strict=True))
+        hints = {f"--{option.path.replace('_', '-')}": option for option in options(ALGORITHMS["dac"])}
+        given = {hints[name].path: parse(hints[name].hint, text) for name, text in texts.items() if name in hints}
+        assert replaced(ALGORITHMS["dac"], given) == changed
     write_run(tmp_path / "both", seed=0)
     write_run(tmp_path / "both", seed=1, changes={"eval_every": 5_000})
     assert [line.split("--eval-every ")[1] for line in commands(summary(tmp_path / "both"))] == ["10k", "5k"]

@@ -9,12 +9,12 @@ import pytest
 
 from dualac import cli
 from dualac.api import make_agent
-from dualac.bench import pinned, scaling
+from dualac.bench import scaling
 from dualac.bench.learner import count_gflop, needed
 from dualac.bench.load import Load
 from dualac.errors import DataError, DualacError, UsageError
-from dualac.kernels import by_xla
-from dualac.training import machine
+from dualac.execution import pinned
+from dualac.ops import by_xla
 from dualac.types import Transition
 
 
@@ -104,7 +104,7 @@ def fail():
     ],
 )
 def test_wrong_words_are_one_line(words, told, monkeypatch):
-    monkeypatch.setattr(machine, "usable_cores", lambda: [0, 1])
+    monkeypatch.setattr(cores, "usable_cores", lambda: [0, 1])
     with pytest.raises(UsageError, match=told):
         cli.run(["bench", *words])
 

@@ -9,8 +9,10 @@ import pytest
 import toys
 from gymnasium import spaces
 
-from dualac.envs import Protocol, checkup, plays
-from dualac.envs.checkup import Finding
+from dualac.envs import Protocol
+from dualac.envs.checkup import examine as checkup
+from dualac.envs.checkup import plays
+from dualac.envs.checkup.examine import Finding
 from dualac.errors import UsageError
 
 BOUNDED = spaces.Box(-10, 10, (2,), np.float64)

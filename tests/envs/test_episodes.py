@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dualac.envs import Protocol, make, suite_tasks
-from dualac.envs.dmc import _suite
+from dualac.envs.suites.dmc import _suite
 from dualac.errors import DataError, UsageError
 
 _suite()  # once, quietly: on a machine without a display its import warns

@@ -7,8 +7,8 @@ import toys
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.envs import PROTOCOLS, Protocol, about, find_protocol, make
 from dualac.errors import UsageError
-from dualac.spelling import from_json, to_json
-from dualac.training.evaluate import evaluate, summary
+from dualac.parts.as_json import from_json, to_json
+from dualac.training.evaluation import evaluate, summary
 from dualac.training.run import Run
 
 ZERO = np.zeros(2, np.float32)

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dualac.envs import Protocol, make, suites
+from dualac.envs import Protocol, make
+from dualac.envs.suites import packages as suites
 from dualac.errors import BrokenEpisodeError, UsageError
 
 ONE_OF_EACH = ("dmc/cheetah-run", "metaworld/push", "myosuite/key-turn-easy", "gym/HalfCheetah-v5")
@@ -40,7 +41,7 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 
 
 def test_environments_of_a_hand_share_what_it_was_built_from_while_there_are_any():
-    from dualac.envs.myosuite import _plans
+    from dualac.envs.suites.myosuite import _plans
 
     first, second = (make("myosuite/object-hold-hard") for _ in range(2))
     assert first.unwrapped._mj_spec is second.unwrapped._mj_spec

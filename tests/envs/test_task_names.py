@@ -9,9 +9,10 @@ import toys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualac.envs import NOT_LISTED, all_tasks, canonical, make, suite_tasks, task_set, tasks
-from dualac.envs.dmc import _suite
-from dualac.envs.suites import imported
+from dualac.envs import NOT_LISTED, all_tasks, canonical, make, suite_tasks, task_set
+from dualac.envs import names as tasks
+from dualac.envs.suites.dmc import _suite
+from dualac.envs.suites.packages import imported
 from dualac.errors import UsageError
 
 DMC = suite_tasks("dmc")

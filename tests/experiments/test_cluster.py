@@ -24,13 +24,13 @@ from tests.experiments.toy_units import BROKEN, POISON, toy_experiment, toy_swee
 from tests.training.runs import ROOT, environment
 
 from dualac import cli
+from dualac.cli.sweep_progress import Watch
 from dualac.errors import COMMAND, TryAgainError, UsageError
-from dualac.experiments import cluster as on_cluster
-from dualac.experiments.cluster import LOOPBACK, on_ray
-from dualac.experiments.plan import expand
+from dualac.execution import on_ray as on_cluster
+from dualac.execution.local import Effort, Work
+from dualac.execution.on_ray import LOOPBACK, on_ray
+from dualac.experiments.spec import expand
 from dualac.experiments.survey import survey
-from dualac.experiments.watch import Watch
-from dualac.training.launch import Effort, Work
 from dualac.training.run import Flags, prepare
 
 needs_ray = pytest.mark.cluster

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dualac.agents.algorithms import ALGORITHMS
-from dualac.analysis.paper import FIGURES
+from dualac.analysis.figures.paper import FIGURES
 from dualac.envs import TASK_SETS
 from dualac.errors import DualacError, UsageError
-from dualac.experiments.plan import Contender, Experiment, Grid, Scale, at_scale, expand, find_experiment, scaled, shipped
+from dualac.experiments.spec import Contender, Experiment, Grid, Scale, at_scale, expand, find_experiment, scaled, shipped
 from dualac.training.run import Run
 
 TASK = "gym/Pendulum-v1"
@@ -138,7 +138,7 @@ def test_what_is_asked_for_narrows_or_extends():
 def test_an_experiment_of_one_s_own_stands_in_a_file(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(
-        f"from dualac.experiments.plan import Experiment, Grid\nMINE = Experiment('mine', '?', (Grid(('sac',), ('{TASK}',), seeds=1),))\n"
+        f"from dualac.experiments.spec import Experiment, Grid\nMINE = Experiment('mine', '?', (Grid(('sac',), ('{TASK}',), seeds=1),))\n"
     )
     assert find_experiment(str(file)).name == find_experiment(f"{file}:MINE").name == "mine"
     drawn = file.read_text().replace("seeds=1),)", "seeds=1),), ('nope',)")

@@ -11,10 +11,10 @@ from tests.experiments.toy_units import BROKEN, toy_sweep
 from tests.training.runs import a_run, trained
 
 from dualac import cli
-from dualac.analysis import groups
-from dualac.analysis.collect import frame, merged
-from dualac.analysis.frame import read
-from dualac.analysis.status import survey
+from dualac.analysis.data import groups
+from dualac.analysis.data.collect import frame, merged
+from dualac.analysis.data.frame import read
+from dualac.analysis.data.status import survey
 from dualac.errors import DataError, DualacError
 
 
@@ -141,7 +141,6 @@ def test_the_record_of_a_run_tells_what_it_is_and_where_it_was_made(real, capsys
 
 
 def test_the_record_of_a_run_that_was_taken_up_elsewhere_tells_where(tmp_path, capsys, monkeypatch):
-    from dualac.training import machine
 
     path = trained(a_run("sac", steps=24), tmp_path)
     monkeypatch.setenv("DUALAC_COMMAND", "dualac train sac --steps 40")
@@ -221,8 +220,8 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path):
 
 def test_what_train_takes_a_sweep_takes_for_every_agent(tmp_path):
     """An agent that is changed is another, under another name; a run that is changed is not that of the directory."""
-    from dualac.cli.experiments import _read
-    from dualac.experiments.plan import expand
+    from dualac.cli.commands.experiments import _read
+    from dualac.experiments.spec import expand
 
     def runs(*words):
         return expand(_read(["--tasks", "gym/Pendulum-v1", *words])[0])

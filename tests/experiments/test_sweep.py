@@ -20,16 +20,16 @@ from tests.experiments.toy_units import BROKEN, FULL, POISON, SHAKY, SPACE, here
 from tests.training.runs import ROOT, environment
 
 from dualac import cli
-from dualac.analysis.status import survey as told_survey
-from dualac.cli import experiments as cli_experiments
+from dualac.analysis.data.status import survey as told_survey
+from dualac.cli.commands import experiments as cli_experiments
+from dualac.cli.sweep_progress import Watch
 from dualac.errors import DataError, LockedError, RunFailedError, TryAgainError
-from dualac.experiments.plan import Experiment, Grid, Scale, expand, find_experiment, scaled
+from dualac.execution.local import Effort, Failure, Work, _Launcher, launch
+from dualac.experiments.spec import Experiment, Grid, Scale, expand, find_experiment, scaled
 from dualac.experiments.survey import Unit, claim, look, survey
 from dualac.experiments.sweep import Orders, order, sweep
-from dualac.experiments.watch import Watch
-from dualac.training.launch import Effort, Failure, Work, _Launcher, launch
-from dualac.training.lock import Attempt, owned
-from dualac.training.machine import usable_cores
+from dualac.machine.cores import usable_cores
+from dualac.runs.lock import Attempt, owned
 from dualac.training.run import Flags, commit, load, prepare
 
 
@@ -281,7 +281,7 @@ def test_what_is_set_aside_and_how_it_is_begun_anew_is_told_at_the_end(tmp_path,
         return [Failure(work, RunFailedError("the toy is broken")) for work in works]
 
     monkeypatch.setattr(cli_experiments, "_read", lambda words: (toy_experiment((BROKEN,)), cli_experiments._parser().parse(words)))
-    monkeypatch.setattr("dualac.training.launch.launch", broken)
+    monkeypatch.setattr("dualac.execution.local.launch", broken)
     assert cli.run(["sweep", "--out", str(tmp_path)]) == 3
     assert "2 set aside (--retry-failed begins anew with them)" in capsys.readouterr().out
 

@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 
 from dualac.errors import RunFailedError
-from dualac.experiments.plan import Experiment, Grid
+from dualac.execution.local import Effort, Failure, Work, launch
+from dualac.experiments.spec import Experiment, Grid
 from dualac.experiments.sweep import Orders, Outcome, sweep
-from dualac.training.launch import Effort, Failure, Work, launch
-from dualac.training.lock import Attempt, owned
+from dualac.runs.lock import Attempt, owned
 from dualac.training.run import commit, load
 
 ENTRY = "tests.experiments.toy_units:carry_out"
@@ -81,7 +81,7 @@ def main() -> int:
     out, seeds, *address = sys.argv[1:]
     executor = launch
     if address:
-        from dualac.experiments.cluster import on_ray
+        from dualac.execution.on_ray import on_ray
 
         executor = on_ray(address[0])
     outcome = toy_sweep(Path(out), int(seeds), executor=executor)

@@ -9,9 +9,9 @@ import numpy as np
 import safetensors.numpy
 from tests.training.runs import a_run
 
-from dualac import kernels
-from dualac.spelling import options, replaced
-from dualac.training import machine
+from dualac import ops
+from dualac.machine.cores import _helping, pin, usable_cores
+from dualac.parts.paths import options, replaced
 from dualac.training.learner import Learner
 from dualac.types import Spec, Transition
 
@@ -33,7 +33,7 @@ def learned(name: str) -> dict[str, np.ndarray]:
 
 if __name__ == "__main__":
     threads, file, name = sys.argv[1:]
-    machine.pin(1)
-    machine._helping[:] = machine.usable_cores() * (int(threads) - 1)
+    pin(1)
+    _helping[:] = usable_cores() * (int(threads) - 1)
     safetensors.numpy.save_file(learned(name), file)
-    print("helped" if kernels.native() else "by XLA")
+    print("helped" if ops.native() else "by XLA")

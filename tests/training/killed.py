@@ -21,7 +21,10 @@ from unittest import mock
 
 # Before the fork: imported once for all lives, and the simulator too. No life has started a JAX device yet, so each is as good as a fresh process.
 from dualac import envs
-from dualac.training import checkpoint, evaluate, learner, loop, machine, member
+from dualac.machine.cores import _others, usable_cores
+from dualac.training import checkpoint, learner, loop
+from dualac.training import evaluation as evaluate
+from dualac.training import rollout as member
 from dualac.training.run import load
 
 
@@ -85,7 +88,7 @@ def main() -> None:
     words = sys.argv[1:]
     if words[0] == "--aside":
         words.pop(0)
-        evaluate.SHORT, machine._others[:] = -1.0, machine.usable_cores()[-1:]
+        evaluate.SHORT, _others[:] = -1.0, usable_cores()[-1:]
     run, deaths = Path(words[0]), words[1:]
     envs.make(load(run).task).close()
     for death in deaths:

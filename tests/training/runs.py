@@ -17,7 +17,7 @@ from tests.training import toys
 from dualac.agents.actor_critic import Algorithm
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.envs import Protocol
-from dualac.spelling import options, replaced
+from dualac.parts.paths import options, replaced
 from dualac.training.run import Flags, Run, prepare
 
 ROOT = Path(__file__).parents[2]

@@ -8,12 +8,12 @@ import signal
 import sys
 from pathlib import Path
 
-from dualac.training import machine
+from dualac.machine.cores import pin
 
-machine.pin(1)  # as the worker does, before anything imports JAX
+pin(1)  # as the worker does, before anything imports JAX
 
-from dualac.training import worker  # noqa: E402
-from dualac.training.member import Member  # noqa: E402
+from dualac.execution import worker  # noqa: E402
+from dualac.training.rollout import Member  # noqa: E402
 
 
 def main() -> int:

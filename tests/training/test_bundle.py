@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dualac.training.bundle import SMALL, Bundle
+from dualac.training.packed_state import SMALL, Bundle
 
 TREE = {
     "large": jnp.arange(SMALL + 1, dtype=jnp.float32),

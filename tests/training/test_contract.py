@@ -34,8 +34,9 @@ from tests.training.runs import (
 
 from dualac.envs import Protocol
 from dualac.errors import DataError
-from dualac.training import machine
-from dualac.training.member import Member
+from dualac.machine.cores import usable_cores
+from dualac.machine.fingerprint import fingerprint
+from dualac.training.rollout import Member
 from dualac.training.run import prepare
 
 KILLED = Path(__file__).with_name("killed.py")
@@ -95,13 +96,13 @@ def test_a_run_killed_once_ends_as_one_that_never_was(name, world, death, golden
 
 
 @pytest.mark.kill
-@pytest.mark.skipif(len(machine.usable_cores()) < 2, reason="one core")
+@pytest.mark.skipif(len(usable_cores()) < 2, reason="one core")
 def test_a_run_is_resumed_to_the_bit_with_any_number_of_cores(tmp_path):
     run = a_run("dac", batch_size=64)
 
     def on(threads: int, steps: int, place: str) -> Path:
         path = prepare(extended(run, steps), tmp_path / place)
-        told = python("-m", "dualac.training.worker", "--threads", str(threads), path)
+        told = python("-m", "dualac.execution.worker", "--threads", str(threads), path)
         assert told.returncode == 0, told.stderr
         return path
 
@@ -112,7 +113,7 @@ def test_a_run_is_resumed_to_the_bit_with_any_number_of_cores(tmp_path):
 
 
 @pytest.mark.kill
-@pytest.mark.skipif(len(machine.usable_cores()) < 2, reason="one core")
+@pytest.mark.skipif(len(usable_cores()) < 2, reason="one core")
 def test_a_run_that_began_in_a_users_own_python_is_resumed_by_the_command(tmp_path):
     """It was not pinned: XLA had every core."""
     straight = prepare(a_run("dac"), tmp_path / "straight")
@@ -132,7 +133,7 @@ def test_a_worker_killed_at_random_moments_ends_as_one_that_never_was(tmp_path):
     run = a_run("dac", steps=2000, checkpoint_every=20, eval_every=100, log_every=30, resets=(500,), capacity=300)
 
     def worker(path: Path) -> subprocess.Popen[bytes]:
-        words = [sys.executable, "-m", "dualac.training.worker", "--threads", "1", str(path)]
+        words = [sys.executable, "-m", "dualac.execution.worker", "--threads", "1", str(path)]
         return subprocess.Popen(words, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
     straight = prepare(run, tmp_path / "straight")
@@ -263,8 +264,8 @@ def test_another_seed_is_another_run(golden):
 
 def test_a_run_resumed_under_another_fingerprint_is_refused_unless_allowed_and_then_says_so(tmp_path, monkeypatch):
     path = trained(a_run(steps=16), tmp_path)
-    changed = machine.fingerprint() | {"cores": 99}
-    monkeypatch.setattr(machine, "fingerprint", lambda: changed)
+    changed = fingerprint() | {"cores": 99}
+    monkeypatch.setattr(fingerprint, "fingerprint", lambda: changed)
     prepare(a_run(steps=24), tmp_path)
     with pytest.raises(DataError, match=r"cores: .* there, 99 here.*--allow-inexact"):
         go_on(path)

@@ -10,10 +10,10 @@ import pytest
 from tests.training import toys
 
 from dualac.envs import Protocol
-from dualac.training import evaluate as evaluate_module
-from dualac.training import machine
-from dualac.training.evaluate import Stage, evaluate
-from dualac.training.guarded import Guarded
+from dualac.envs.faults.guarded import Guarded
+from dualac.machine.cores import _lease, borrowed, usable_cores
+from dualac.training import evaluation as evaluate_module
+from dualac.training.evaluation import Stage, evaluate
 
 SEEDS = [3, 1, 4, 1, 5]
 
@@ -30,8 +30,8 @@ def guarded(toy="Drift"):
 def other_core(monkeypatch, tmp_path):
     """This process is pinned, and there is another core, for which nobody has a lease."""
     monkeypatch.setattr(machine.tempfile, "gettempdir", lambda: str(tmp_path))
-    core = machine.usable_cores()[-1]
-    monkeypatch.setattr(machine, "_others", [core])
+    core = usable_cores()[-1]
+    monkeypatch.setattr(cores, "_others", [core])
     return core
 
 
@@ -69,14 +69,14 @@ def test_an_evaluation_goes_on_beside_its_caller_on_an_idle_core_and_gives_the_s
     alone = stage.evaluate(act, SEEDS, lambda seed, error: None)
 
     def watched(obs):
-        seen.append((os.sched_getaffinity(0), machine._lease(other_core)))
+        seen.append((os.sched_getaffinity(0), _lease(other_core)))
         return act(obs)
 
     begun = stage.aside(watched, SEEDS)
     assert begun is not None
     assert begun.wait(lambda seed, error: None) == alone
     assert {(frozenset(cores), lease) for cores, lease in seen} == {(frozenset({other_core}), None)}
-    lease = machine._lease(other_core)
+    lease = _lease(other_core)
     assert lease is not None
     assert stage.aside(act, SEEDS) is None  # taken
     os.close(lease)
@@ -116,8 +116,8 @@ def test_no_helper_is_made_where_it_does_not_pay(other_core, monkeypatch, why):
     stage = Stage(guarded())
     monkeypatch.setattr(evaluate_module, "LONG", 5.0 if why == "short" else 0.0)
     if why == "unpinned":
-        monkeypatch.setattr(machine, "_others", [])
-    lease = machine._lease(other_core) if why == "taken" else None
+        monkeypatch.setattr(cores, "_others", [])
+    lease = _lease(other_core) if why == "taken" else None
     stage.evaluate(act, SEEDS, lambda seed, error: None)
     assert stage._beside == []
     if lease is not None:
@@ -126,11 +126,11 @@ def test_no_helper_is_made_where_it_does_not_pay(other_core, monkeypatch, why):
 
 
 def test_a_borrowed_core_is_given_back(other_core):
-    with machine.borrowed(1) as cores:
+    with borrowed(1) as cores:
         assert cores == [other_core]
-        with machine.borrowed(1) as more:
+        with borrowed(1) as more:
             assert more == []
-    lease = machine._lease(other_core)
+    lease = _lease(other_core)
     assert lease is not None
     fcntl.flock(lease, fcntl.LOCK_UN)
     os.close(lease)

@@ -24,13 +24,13 @@ from tests.training.runs import (
 )  # fmt: skip
 
 from dualac.envs import Protocol, make
+from dualac.envs.faults.guarded import Guarded
 from dualac.errors import BrokenEpisodeError, DataError, LostEnvironmentError, RunFailedError
-from dualac.spelling import replaced
+from dualac.parts.paths import replaced
 from dualac.training.checkpoint import Checkpoints
-from dualac.training.guarded import Guarded
 from dualac.training.learner import Learner
 from dualac.training.loop import Interrupted
-from dualac.training.member import BAD_LIMIT, Member
+from dualac.training.rollout import BAD_LIMIT, Member
 from dualac.training.run import load, prepare, require_resumable
 
 

@@ -12,8 +12,8 @@ from tests.training import toys
 from tests.training.runs import a_run, assert_same_run, events, last, python, rows, trained
 
 from dualac.envs import make
+from dualac.envs.faults.guarded import Guarded
 from dualac.errors import BrokenEpisodeError, LostEnvironmentError, UsageError
-from dualac.training.guarded import Guarded
 from dualac.training.run import Run
 
 SECONDS = 60.0

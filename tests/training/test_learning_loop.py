@@ -12,11 +12,11 @@ from tests.training.runs import a_run, agent_of, events, extended, go_on, last, 
 
 from dualac.agents.actor_critic import make_agent
 from dualac.agents.algorithms import ALGORITHMS
-from dualac.spelling import replaced
+from dualac.parts.paths import replaced
 from dualac.training import learner as learner_module
 from dualac.training.checkpoint import Snapshot
 from dualac.training.learner import Learner, Lesson
-from dualac.training.member import Member
+from dualac.training.rollout import Member
 from dualac.training.run import Flags, prepare
 from dualac.types import Agent, Spec, Transition
 

@@ -5,7 +5,7 @@ import pytest
 
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.envs import PAPER
-from dualac.training.member import Member
+from dualac.training.rollout import Member
 from dualac.training.run import Run, prepare
 
 ONE_OF_EACH = ("dmc/humanoid-walk", "metaworld/push", "myosuite/key-turn-hard", "gym/HalfCheetah-v5")

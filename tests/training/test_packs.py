@@ -9,7 +9,7 @@ import pytest
 from tests.training.runs import a_run, agent_of, assert_same_run, checkpoint_steps, events, go_on, last, rows
 
 from dualac.errors import DataError
-from dualac.training.member import Member
+from dualac.training.rollout import Member
 from dualac.training.run import Run, prepare
 
 SEEDS = (3, 4)

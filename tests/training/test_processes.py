@@ -11,17 +11,15 @@ import pytest
 from tests.training.runs import ROOT, a_run, assert_same_run, checkpoint_steps, environment, go_on, python
 
 from dualac.errors import LockedError
-from dualac.training.lock import owned
+from dualac.runs.lock import owned
 from dualac.training.run import prepare
 
 SIGNALLED = Path(__file__).with_name("signalled.py")
-HOLD = (
-    "import sys, pathlib; from dualac.training.lock import owned\nwith owned(pathlib.Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
-)
+HOLD = "import sys, pathlib; from dualac.runs.lock import owned\nwith owned(pathlib.Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
 
 
 def worker(path: Path, **words) -> subprocess.CompletedProcess[str]:
-    return python("-m", "dualac.training.worker", "--threads", "1", path, **words)
+    return python("-m", "dualac.execution.worker", "--threads", "1", path, **words)
 
 
 def heard(told: subprocess.CompletedProcess[str]) -> list[dict]:
@@ -94,7 +92,7 @@ def test_a_worker_that_is_asked_to_stop_checkpoints_there_and_goes_on_to_the_sam
 
 def test_a_signal_in_this_process_is_obeyed_too_and_its_handlers_are_given_back(tmp_path, monkeypatch, golden):
     from dualac.training.loop import Interrupted
-    from dualac.training.member import Member
+    from dualac.training.rollout import Member
 
     path, step = prepare(a_run(), tmp_path), Member.step
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
@@ -111,7 +109,7 @@ def test_a_signal_in_this_process_is_obeyed_too_and_its_handlers_are_given_back(
 
 def test_a_signal_at_the_last_step_finds_the_run_done_or_resumes_to_done(tmp_path, monkeypatch, golden):
     from dualac.training.loop import Interrupted
-    from dualac.training.member import Member
+    from dualac.training.rollout import Member
 
     path, step = prepare(a_run(), tmp_path), Member.step
     with monkeypatch.context() as patch:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.training.runs import a_run, go_on
 
 from dualac.errors import UsageError
-from dualac.training import loop, machine
-from dualac.training.device import DeviceRing
+from dualac.training import loop
 from dualac.training.replay import Replay, Ring, replay_bytes
 from dualac.training.run import prepare
+from dualac.training.storage import DeviceRing
 from dualac.types import Spec
 
 SPEC = Spec(3, 2)
@@ -176,7 +176,7 @@ def test_its_size_in_bytes_is_what_it_takes():
 
 def test_a_replay_larger_than_memory_is_refused_before_anything_is_allocated(tmp_path, monkeypatch):
     path = prepare(a_run(capacity=10**10, steps=10**9), tmp_path)
-    monkeypatch.setattr(machine, "available_memory", lambda: 8_000_000_000)
+    monkeypatch.setattr(memory, "available_memory", lambda: 8_000_000_000)
     monkeypatch.setattr(Replay, "__init__", lambda *_: pytest.fail("it was allocated"))
     with pytest.raises(UsageError, match=r"a replay of 1000000000 transitions needs 32\.00 GB and 8\.00 GB are free; lower --capacity") as refusal:
         go_on(path)
@@ -188,7 +188,7 @@ def test_a_pack_that_needs_more_memory_than_there_is_is_refused_as_a_whole(tmp_p
     """Each seed alone would fit; all of them do not."""
     runs = [a_run(seed=seed, pack=(3, 4, 5), capacity=100_000, steps=100_000) for seed in (3, 4, 5)]
     paths = [prepare(run, tmp_path) for run in runs]
-    monkeypatch.setattr(machine, "available_memory", lambda: 8_000_000)  # a seed needs 4 MB
+    monkeypatch.setattr(memory, "available_memory", lambda: 8_000_000)  # a seed needs 4 MB
     monkeypatch.setattr(loop, "Learner", lambda *_: pytest.fail("they were started"))
     with pytest.raises(UsageError, match="GB are free"):
         go_on(*paths)

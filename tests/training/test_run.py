@@ -9,10 +9,10 @@ from tests.training.runs import a_run, tiny
 
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.explorers import OptimisticActor
-from dualac.agents.risk import Fixed
+from dualac.agents.pessimism import Fixed
 from dualac.envs import Protocol
 from dualac.errors import DataError, UsageError
-from dualac.spelling import replaced
+from dualac.parts.paths import replaced
 from dualac.training.run import FREE, Run, find, load, prepare, record_task, require_resumable, write_json
 
 REFUSED = [

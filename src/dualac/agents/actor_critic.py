@@ -11,12 +11,12 @@ from jaxtyping import Array
 from dualac.agents.critics import Critic, CriticState
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.explorers import Explorer, FromPolicy, Noise, OptimisticActor, Surroundings, UpperBoundShift
+from dualac.agents.optimizer import Trained, all_finite, bare
+from dualac.agents.pessimism import Pessimism, spread
 from dualac.agents.policies import Policy, Soft
-from dualac.agents.risk import Pessimism, spread
-from dualac.agents.trained import Trained, all_finite, bare
 from dualac.errors import UsageError
-from dualac.kernels import length
-from dualac.spelling import settle
+from dualac.ops import length
+from dualac.parts.fields import settle
 from dualac.types import Agent, Key, Metrics, Normals, Spec, Transition
 
 PESSIMISM = 3  # its stream of keys, beside the three that init is split into

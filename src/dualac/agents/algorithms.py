@@ -7,9 +7,9 @@ from dualac.agents.actor_critic import Algorithm
 from dualac.agents.critics import Quantile, Scalar
 from dualac.agents.duals import Held, Learnt
 from dualac.agents.explorers import FromPolicy, Noise, OptimisticActor, UpperBoundShift
+from dualac.agents.pessimism import Bandit, DualDescent, ExactCertainty, Fixed, SubsetMin
 from dualac.agents.policies import Deterministic, Soft
-from dualac.agents.risk import Bandit, DualDescent, ExactCertainty, Fixed, SubsetMin
-from dualac.spelling import replaced
+from dualac.parts.paths import replaced
 
 DAC = Algorithm(pessimism=Fixed(-0.2), policy=Soft(), explorer=OptimisticActor(), critic=Scalar())
 SAC = Algorithm(pessimism=Fixed(-1.0), policy=Soft(), explorer=FromPolicy(), critic=Scalar())

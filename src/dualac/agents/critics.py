@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from dualac import kernels
+from dualac import ops
 from dualac.agents.networks import Critics, apply, dormant, sensible
-from dualac.agents.risk import Stat, certainty, spread
-from dualac.agents.trained import Params, Trained, descend, polyak_average, trained
+from dualac.agents.optimizer import Params, Trained, descend, polyak_average, trained
+from dualac.agents.pessimism import Stat, certainty, spread
 from dualac.errors import UsageError
-from dualac.spelling import settle
+from dualac.parts.fields import settle
 from dualac.types import Key, Spec, Transition
 
 
@@ -149,7 +149,7 @@ def quantile_huber(zs: Float[Array, "critics batch atoms"], target: Float[Array,
 
 
 def _loss_and_slope(zs: Array, target: Array, kappa: float) -> tuple[Array, Array]:
-    losses, slopes = kernels.regress(zs, target, kappa)
+    losses, slopes = ops.regress(zs, target, kappa)
     return losses.sum() / (kappa * target.size), slopes / (kappa * target.size)
 
 

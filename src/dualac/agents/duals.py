@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from dualac.agents.trained import Trained, descend, trained
+from dualac.agents.optimizer import Trained, descend, trained
 from dualac.errors import UsageError
-from dualac.spelling import settle
+from dualac.parts.fields import settle
 
 DualState = Trained | tuple[()]  # a held scalar has nothing to remember
 

@@ -13,10 +13,10 @@ from jaxtyping import Array, Float
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.duals import Dual, DualState, Held, Learnt
 from dualac.agents.networks import GaussianActor, Perturbation, action_dim, apply, dormant, sensible
+from dualac.agents.optimizer import Params, Trained, descend, frozen, trained
 from dualac.agents.policies import Policy
-from dualac.agents.trained import Params, Trained, descend, frozen, trained
 from dualac.errors import UsageError
-from dualac.spelling import settle
+from dualac.parts.fields import settle
 from dualac.types import Key, Metrics, Normals, Spec
 
 BARRIER = 0.001

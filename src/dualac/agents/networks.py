@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from dualac.kernels import Layer, layers
+from dualac.ops import Layer, layers
 
 GAIN = math.sqrt(2.0)
 

@@ -13,9 +13,9 @@ from jaxtyping import Array, Float
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.duals import Dual, DualState, Held, Learnt
 from dualac.agents.networks import DeterministicActor, GaussianActor, action_dim, apply, dormant, sensible
-from dualac.agents.trained import Params, Trained, descend, polyak_average, trained
+from dualac.agents.optimizer import Params, Trained, descend, polyak_average, trained
 from dualac.errors import UsageError
-from dualac.spelling import settle
+from dualac.parts.fields import settle
 from dualac.types import Key, Metrics, Normals, Spec
 
 Objective = Callable[[Array, Array], Float[Array, "batch"]]  # (obs, action) -> the value an actor climbs

@@ -17,10 +17,11 @@ from jax.interpreters.partial_eval import dce_jaxpr
 from dualac.agents.actor_critic import Algorithm, make_agent
 from dualac.api import find_algorithm
 from dualac.bench.load import Load
-from dualac.kernels import by_xla
-from dualac.spelling import from_json, options, replaced
+from dualac.machine.cores import own_cores
+from dualac.ops import by_xla
+from dualac.parts.as_json import from_json
+from dualac.parts.paths import options, replaced
 from dualac.training.learner import Learner
-from dualac.training.machine import own_cores
 from dualac.training.run import Run
 from dualac.types import Spec, Transition
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from dualac.api import find_algorithm
 from dualac.bench.load import Load
-from dualac.bench.pinned import answer, ask
 from dualac.envs import Protocol, canonical
+from dualac.execution.pinned import answer, ask
+from dualac.machine.cores import own_cores
 from dualac.training import loop
 from dualac.training.learner import Learner
-from dualac.training.machine import own_cores
 from dualac.training.run import Run, prepare
 from dualac.types import Transition
 

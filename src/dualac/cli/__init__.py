@@ -4,13 +4,13 @@ import os
 import shlex
 import sys
 
-from dualac.cli.analysis import compare, report
-from dualac.cli.bench import bench
-from dualac.cli.experiments import collect, show, status, sweep
-from dualac.cli.listing import doctor, show_list
-from dualac.cli.runs import evaluate, play
-from dualac.cli.theory import theory
-from dualac.cli.training import resume, train
+from dualac.cli.commands.analysis import compare, report
+from dualac.cli.commands.bench import bench
+from dualac.cli.commands.experiments import collect, show, status, sweep
+from dualac.cli.commands.listing import doctor, show_list
+from dualac.cli.commands.runs import evaluate, play
+from dualac.cli.commands.theory import theory
+from dualac.cli.commands.training import resume, train
 from dualac.errors import COMMAND, DualacError, TryAgainError, UsageError, is_disk_trouble, nearest, one_line, refusal
 
 COMMANDS = {

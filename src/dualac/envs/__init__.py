@@ -9,12 +9,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, overload
 
+from dualac.envs.names import MYOSUITE, NOT_LISTED, PAPER, TASK_SETS, Sizes, all_tasks, canonical, suite_tasks, task_set
 from dualac.envs.protocol import PROTOCOLS, Protocol, find_protocol, require_effect
-from dualac.envs.tasks import MYOSUITE, NOT_LISTED, PAPER, TASK_SETS, Sizes, all_tasks, canonical, suite_tasks, task_set
 
 if TYPE_CHECKING:
-    from dualac.envs.adapt import Adapted
-    from dualac.envs.isolated import Isolated
+    from dualac.envs.adapter import Adapted
+    from dualac.envs.faults.isolated import Isolated
 
 __all__ = [
     "NOT_LISTED", "PAPER", "PROTOCOLS", "TASK_SETS", "About", "Protocol", "about", "all_tasks", "canonical", "find_protocol", "make",
@@ -37,12 +37,12 @@ def make(
     `isolated` puts it into a process of its own, which has so many seconds for each answer; such an environment is not drawn.
     """
     if isolated is not None:
-        from dualac.envs.isolated import Isolated
+        from dualac.envs.faults.isolated import Isolated
 
         return Isolated(task, seed, protocol, isolated)
-    from dualac.envs.adapt import Adapted, Episodes, prepare_drawing
-    from dualac.envs.suites import let_go
-    from dualac.pages import give_back
+    from dualac.envs.adapter import Adapted, Episodes, prepare_drawing
+    from dualac.envs.suites.packages import let_go
+    from dualac.machine.memory import give_back
 
     name = canonical(task)
     if render:

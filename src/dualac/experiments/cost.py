@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from dualac import envs, programs
+from dualac import envs
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.explorers import OptimisticActor
-from dualac.bench.pinned import answer, ask
+from dualac.execution.pinned import answer, ask
 from dualac.experiments.survey import Unit
-from dualac.spelling import to_json
-from dualac.training import machine
+from dualac.machine import compilation
+from dualac.machine.fingerprint import versions
+from dualac.parts.as_json import to_json
 from dualac.training.replay import replay_bytes
 from dualac.training.run import Run, write_json
 from dualac.types import Spec
@@ -97,12 +98,10 @@ def calibrated(runs: list[Run], *, anew: bool = False) -> list[float]:
     """Seconds of an update of each, on one core of this machine. A kind that was timed before, by these versions on this machine, is looked up,
     unless it is to be timed `anew`.
     """
-    book = programs.compilation_cache() / "calibration.json"
+    book = compilation.compilation_cache() / "calibration.json"
     known: dict[str, float] = json.loads(book.read_text()) if book.exists() else {}
     asked = [_question(run) for run in runs]
-    names = [
-        hashlib.sha256(json.dumps([question, machine.versions(), programs.cpu_model()], sort_keys=True).encode()).hexdigest() for question in asked
-    ]
+    names = [hashlib.sha256(json.dumps([question, versions(), compilation.cpu_model()], sort_keys=True).encode()).hexdigest() for question in asked]
     new = {name: question for name, question in zip(names, asked, strict=True) if anew or name not in known}
     if new:
         known |= dict(zip(new, _measured(list(new.values())), strict=True))

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dualac.errors import refusal
+from dualac.execution.local import Effort, Failure, Work, launch
 from dualac.experiments.cost import memory, weight
-from dualac.experiments.plan import Experiment, expand
+from dualac.experiments.spec import Experiment, expand
 from dualac.experiments.survey import Unit, claim, survey
-from dualac.training.launch import Effort, Failure, Work, launch
-from dualac.training.machine import available_memory
+from dualac.machine.memory import available_memory
 from dualac.training.run import Flags, prepare, write_json
 from dualac.types import Report
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from dualac.agents.actor_critic import make_agent
 from dualac.errors import DataError
-from dualac.kernels import gather
-from dualac.programs import compiled
-from dualac.training import machine
-from dualac.training.bundle import Bundle
+from dualac.machine.compilation import compiled
+from dualac.machine.cores import helping_cores
+from dualac.ops import gather
 from dualac.training.checkpoint import Arrays, Snapshot
+from dualac.training.packed_state import Bundle
 from dualac.training.replay import to_float32
 from dualac.training.run import Run
 from dualac.types import Agent, Key, Spec, State, Transition
@@ -56,7 +56,7 @@ class Learner:
         run = runs[0]
         self.agent: Agent = make_agent(run.algorithm, spec)
         self.size = len(runs)
-        gather(machine.helping_cores())
+        gather(helping_cores())
         keys = [jax.random.split(jax.random.key(run.seed), 4) for run in runs]
         self._init_keys = [key[INIT] for key in keys]
         self._keys = {purpose: self._stack([key[purpose] for key in keys]) for purpose in (EXPLORE, UPDATE, HEAR)}

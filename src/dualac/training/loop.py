@@ -16,16 +16,18 @@ from typing import Any
 import jax
 import numpy as np
 
-from dualac import kernels
+from dualac import ops
 from dualac.errors import DataError, DualacError, RunFailedError, TryAgainError, is_disk_trouble
-from dualac.pages import give_back, give_back_heap
-from dualac.spelling import difference
-from dualac.training import machine
+from dualac.machine.compilation import use_compilation_cache
+from dualac.machine.cores import helping_cores
+from dualac.machine.fingerprint import describe, fingerprint, origin
+from dualac.machine.memory import give_back, give_back_heap
+from dualac.parts.as_json import difference
+from dualac.runs.lock import owned
 from dualac.training.checkpoint import Snapshot
-from dualac.training.evaluate import Aside, Broken, Judge, summary
+from dualac.training.evaluation import Aside, Broken, Judge, summary
 from dualac.training.learner import Learner
-from dualac.training.lock import owned
-from dualac.training.member import Member
+from dualac.training.rollout import Member
 from dualac.training.run import USUAL, Flags, commit, write_json
 from dualac.types import Report
 
@@ -69,10 +71,10 @@ class Session:
     """A pack of runs in this process: members on the host's side, a learner on the device's."""
 
     def __init__(self, paths: list[Path], report: Report, flags: Flags) -> None:
-        machine.use_compilation_cache()
+        use_compilation_cache()
         self.members = [Member(path, flags, together=len(paths)) for path in paths]
         self.run = self.members[0].run
-        self.fingerprint = machine.fingerprint()
+        self.fingerprint = fingerprint()
         self.step = 0
         self.running = False  # whether it came as far as to its first step
         self._report = report
@@ -91,8 +93,8 @@ class Session:
         for member, (_, damaged) in zip(self.members, found, strict=True):
             for sentence in damaged:
                 self._warn(member, "damaged_checkpoint", sentence)
-        if jax.default_backend() == "cpu" and (reason := kernels.why_not()):
-            idle = f", and {len(machine.helping_cores())} of its cores stay idle" if machine.helping_cores() else ""
+        if jax.default_backend() == "cpu" and (reason := ops.why_not()):
+            idle = f", and {len(helping_cores())} of its cores stay idle" if helping_cores() else ""
             self._warn(self.members[0], "slow_kernels", f"layers are computed by XLA, which is slower{idle}: {reason}")
         snapshots = [snapshot for snapshot, _ in found if snapshot is not None]
         if snapshots:
@@ -296,7 +298,7 @@ class Session:
         for member in self.members:
             member.start_over()
             member.log.rewind({})
-            write_json(member.path / "machine.json", machine.describe())
+            write_json(member.path / "machine.json", describe())
             self._test_replay(member)
             member.begin_episode(0)
         self._fresh = True
@@ -317,7 +319,7 @@ class Session:
             trouble = member.restore(snapshot)
             for sentence in [*changed, *([trouble] if trouble else [])]:
                 self._warn(member, "inexact_resume", sentence)
-        self._event("resumed", **machine.origin())
+        self._event("resumed", **origin())
         self.tell("resumed")
         owing = [i for i, member in enumerate(self.members) if member.owes_evaluation]
         if owing:

@@ -8,10 +8,10 @@ import numpy as np
 
 from dualac.agents.actor_critic import make_agent
 from dualac.errors import DataError, UsageError
-from dualac.programs import compiled
+from dualac.machine.compilation import compiled
 from dualac.training.checkpoint import Checkpoints
 from dualac.training.learner import rebuilt_agent
-from dualac.training.member import EPISODE
+from dualac.training.rollout import EPISODE
 from dualac.training.run import Run, load
 from dualac.types import Agent, Spec, State
 

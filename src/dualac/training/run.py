@@ -13,8 +13,9 @@ from typing import Any, Literal, NamedTuple, final
 from dualac.agents.actor_critic import Algorithm
 from dualac.envs import Protocol
 from dualac.errors import DataError, DualacError, RunFailedError, UsageError, refusal
-from dualac.spelling import PART, difference, from_json, settle, to_json
-from dualac.training.lock import owned
+from dualac.parts.as_json import difference, from_json, to_json
+from dualac.parts.fields import PART, settle
+from dualac.runs.lock import owned
 
 DONE = "DONE"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,63}")  # it becomes a directory

@@ -1,7 +1,7 @@
 """Table "design_ablation": DAC with one of its parts taken away, seven times."""
 
-from dualac.experiments.plan import Experiment, Grid, Scale
 from dualac.experiments.shipped.benchmark import RESETS
+from dualac.experiments.spec import Experiment, Grid, Scale
 
 DESIGNS = (
     "dac:only-optimist",

@@ -1,7 +1,7 @@
 """Figure "adjustments": how optimism and KL weight move on each task, and how far apart the critics are."""
 
-from dualac.experiments.plan import Experiment, Grid, Scale
 from dualac.experiments.shipped.benchmark import RESETS
+from dualac.experiments.spec import Experiment, Grid, Scale
 
 EXPERIMENT = Experiment(
     "adjustments",

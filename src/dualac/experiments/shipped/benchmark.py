@@ -1,6 +1,6 @@
 """Figures 1 and "modelfree", and the training curves: every model-free agent on all thirty tasks, at a low and a high replay ratio."""
 
-from dualac.experiments.plan import Experiment, Grid, Scale
+from dualac.experiments.spec import Experiment, Grid, Scale
 
 RESETS = {16: (160_000, 320_000, 480_000, 640_000, 800_000)}  # at the high replay ratio every agent starts afresh five times
 

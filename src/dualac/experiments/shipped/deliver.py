@@ -4,7 +4,7 @@
 of the paper's successor. The runs stand in the order in which they are begun: whenever it is stopped, all agents have been given the same.
 """
 
-from dualac.experiments.plan import Contender, Experiment, Grid
+from dualac.experiments.spec import Contender, Experiment, Grid
 
 AGENTS = (
     "sac",

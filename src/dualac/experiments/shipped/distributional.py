@@ -1,7 +1,7 @@
 """Figures "distributional1, 2": quantile critics, and which uncertainty the optimist seeks."""
 
-from dualac.experiments.plan import Experiment, Grid, Scale
 from dualac.experiments.shipped.benchmark import RESETS
+from dualac.experiments.spec import Experiment, Grid, Scale
 
 TASKS = (
     "dmc/acrobot-swingup", "dmc/cheetah-run", "dmc/hopper-hop", "dmc/humanoid-stand", "dmc/humanoid-walk",

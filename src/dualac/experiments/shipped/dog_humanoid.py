@@ -4,7 +4,7 @@ The paper compares with SR-SAC (32 updates a step, a reset every 2.56M updates) 
 replay ratio DAC ran here: both of its own are planned.
 """
 
-from dualac.experiments.plan import Contender, Experiment, Grid, Scale
+from dualac.experiments.spec import Contender, Experiment, Grid, Scale
 
 STEPS = 3_000_000
 EXPERIMENT = Experiment(

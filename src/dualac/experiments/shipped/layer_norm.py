@@ -1,7 +1,7 @@
 """Figure "layernorm": normalised critics, and REDQ, at the high replay ratio. REDQ moves its actor once an environment step: in 16 updates."""
 
-from dualac.experiments.plan import Contender, Experiment, Grid, Scale
 from dualac.experiments.shipped.benchmark import RESETS
+from dualac.experiments.spec import Contender, Experiment, Grid, Scale
 
 DMC = (
     "dmc/acrobot-swingup", "dmc/cheetah-run", "dmc/hopper-hop", "dmc/humanoid-run", "dmc/humanoid-stand", "dmc/humanoid-walk",

@@ -1,7 +1,7 @@
 """Figure "overestimation": what the critics promise over what is returned."""
 
-from dualac.experiments.plan import Experiment, Grid, Scale
 from dualac.experiments.shipped.benchmark import RESETS
+from dualac.experiments.spec import Experiment, Grid, Scale
 
 EXPERIMENT = Experiment(
     "overestimation",

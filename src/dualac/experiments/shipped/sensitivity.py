@@ -3,8 +3,8 @@
 The paper shows its grids only in a picture; these values are ours. The default stands among the four, once, as plain `dac`: twelve agents are ten.
 """
 
-from dualac.experiments.plan import Contender, Experiment, Grid, Scale
 from dualac.experiments.shipped.benchmark import RESETS
+from dualac.experiments.spec import Contender, Experiment, Grid, Scale
 
 TARGET_KLS = (0.05, 0.1, 0.5)
 STD_MULTIPLIERS = (0.75, 1.0, 1.5)

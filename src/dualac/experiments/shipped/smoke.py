@@ -1,6 +1,6 @@
 """Two minutes on two cores: whether a sweep works here, from the plan to the frame. Too short to learn anything."""
 
-from dualac.experiments.plan import Experiment, Grid
+from dualac.experiments.spec import Experiment, Grid
 
 SHORT = {"warmup": 500, "eval_every": 500, "log_every": 250, "checkpoint_every": 500, "protocol.eval_episodes": 1}
 EXPERIMENT = Experiment(

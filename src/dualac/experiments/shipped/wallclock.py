@@ -1,7 +1,7 @@
 """Figure "wallclock": DAC and SAC against time. The runs of a machine that does nothing else: times of a busy one say nothing."""
 
-from dualac.experiments.plan import Experiment, Grid, Scale
 from dualac.experiments.shipped.benchmark import RESETS
+from dualac.experiments.spec import Experiment, Grid, Scale
 
 EXPERIMENT = Experiment(
     "wallclock",

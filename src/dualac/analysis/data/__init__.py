@@ -1,0 +1,1 @@
+"""From the rows on disk to columns of numbers: read, joined, grouped, scored."""

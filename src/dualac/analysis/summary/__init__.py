@@ -1,0 +1,1 @@
+"""What the numbers come to: estimates, comparisons, tables, and the words for them."""

@@ -1,0 +1,240 @@
+"""What it costs on this machine: `dualac bench`."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.table import Table
+
+from dualac.cli.options import Parser, console
+from dualac.errors import UsageError, nearest
+
+LEARNER, SCALING = (f"dualac.bench.{name}:measure" for name in ("learner", "scaling"))
+TRAINED = "dualac.bench.training:trained"
+PICTURES = (".png", ".svg", ".pdf")
+PAPER_TASKS = ("dmc/cheetah-run", "metaworld/push", "myosuite/key-turn-easy")
+
+
+def bench(words: list[str]) -> int:
+    """what it costs here: dualac bench learner [dac...] | train | sweep | envs | memory | scaling"""
+    kind = words[0] if words and not words[0].startswith("-") else None
+    if kind is not None and kind not in KINDS:
+        raise UsageError(f"bench what? not {kind!r}{nearest(kind, list(KINDS))}; there are {', '.join(KINDS)}")
+    if kind is None:
+        if words:
+            print("dualac bench KIND [options]; dualac bench KIND --help tells more")
+        for name, (_, about) in KINDS.items():
+            print(f"  dualac bench {name:<8} {about}")
+        return 0 if words else UsageError.code
+    parser = Parser(prog=f"dualac bench {kind}", allow_abbrev=False, description=KINDS[kind][1])
+    parser.add_argument("--json", action="store_true", help="one object: what was measured, a row each")
+    parser.add_argument("--plot", type=_picture, metavar="FILE", help=f"a picture of it ({', '.join(PICTURES)})")
+    return KINDS[kind][0](parser, words[1:])
+
+
+def _learner(parser: Parser, words: list[str]) -> int:
+    from dualac.execution.pinned import answer, ask
+
+    parser.add_argument("algorithms", nargs="*", default=["sac", "dac"], help="rows of the table, the first being what the others are compared with")
+    parser.add_argument("--all", action="store_true", help="every row, SAC first")
+    _add_load(parser)
+    parser.add_argument("--threads", type=int, default=1, help="cores (1)")
+    parser.add_argument("--rounds", type=int, default=9, help="turns that each is timed in (9)")
+    asked = parser.parse(words)
+    load, threads = _load(asked), _threads(asked.threads)
+    rows = answer(ask(LEARNER, threads, kinds=[(name, load) for name in _rows(asked)], rounds=_positive(asked.rounds, "--rounds")))
+    columns = (
+        ("algorithm", "{}"), ("ms_per_update", "{:.2f}"), ("best_ms_per_update", "{:.2f}"), ("times_the_first", "{:.2f}"),
+        ("gflop_per_update", "{:.3f}"), ("floor_ms", "{:.2f}"), ("percent_of_sgemm", "{:.0f}"),
+    )  # fmt: skip
+    note = f"sgemm {rows[0]['sgemm_gflops']:.0f} GFLOP/s, measured in the same run; {rows[0]['threads']} core(s)"
+    return _tell(asked, rows, Shown(columns, "ms_per_update", note))
+
+
+def _train(parser: Parser, words: list[str]) -> int:
+    from dualac.execution.pinned import answer, ask
+
+    parser.add_argument("algorithm", nargs="?", default="dac")
+    parser.add_argument("task", nargs="?", default="dmc/cheetah-run")
+    parser.add_argument("--replay-ratio", type=int, default=2, help="updates for each environment step (2)")
+    parser.add_argument("--steps", type=int, default=1_500, help="environment steps that are timed (1500)")
+    parser.add_argument("--threads", type=int, default=1, help="cores (1)")
+    asked = parser.parse(words)
+    _known(asked.algorithm)
+    ratio = _positive(asked.replay_ratio, "--replay-ratio")
+    if asked.steps < 500:
+        raise UsageError(f"--steps must be at least 500 for a pace to be seen, not {asked.steps}")
+    question = {"algorithm": asked.algorithm, "task": _task(asked.task), "replay_ratio": ratio, "steps": asked.steps}
+    row = answer(ask(TRAINED, _threads(asked.threads), **question))
+    columns = (
+        ("algorithm", "{}"), ("task", "{}"), ("replay_ratio", "{}"), ("steps_per_second", "{:.1f}"), ("ms_per_step", "{:.2f}"),
+        ("ms_per_update", "{:.2f}"), ("share_outside_the_learner", "{:.1%}"),
+    )  # fmt: skip
+    return _tell(asked, [row], Shown(columns, "steps_per_second"))
+
+
+def _sweep(parser: Parser, words: list[str]) -> int:
+    from dualac.bench.load import Load
+    from dualac.bench.training import sweep
+    from dualac.machine.cores import usable_cores
+
+    parser.add_argument("algorithm", nargs="?", default="dac")
+    parser.add_argument("--workers", type=int, default=len(usable_cores()), help="pinned processes side by side (as many as cores)")
+    _add_load(parser)
+    asked = parser.parse(words)
+    _known(asked.algorithm)
+    row = sweep(asked.algorithm, Load(**_load(asked)), _threads(asked.workers))
+    columns = (
+        ("algorithm", "{}"),
+        ("workers", "{}"),
+        ("updates_per_second_of_one", "{:.0f}"),
+        ("updates_per_second_of_all", "{:.0f}"),
+        ("times_one", "{:.2f}"),
+    )
+    return _tell(asked, [row], Shown(columns, "updates_per_second_of_all"))
+
+
+def _envs(parser: Parser, words: list[str]) -> int:
+    from dualac.bench.envs import measure
+
+    parser.add_argument("tasks", nargs="*", default=list(PAPER_TASKS))
+    parser.add_argument("--steps", type=int, default=1_000, help="of each task (1000)")
+    asked = parser.parse(words)
+    rows = measure([_task(task) for task in asked.tasks], _positive(asked.steps, "--steps"))
+    columns = (("task", "{}"), ("steps_per_second", "{:.0f}"), ("reset_ms", "{:.1f}"))
+    return _tell(asked, rows, Shown(columns, "steps_per_second"))
+
+
+def _memory(parser: Parser, words: list[str]) -> int:
+    from dualac.bench.memory import measure
+    from dualac.experiments.cost import sizes
+    from dualac.machine.memory import require_memory
+    from dualac.training.replay import replay_bytes
+
+    parser.add_argument("algorithm", nargs="?", default="dac")
+    parser.add_argument("task", nargs="?", default="dmc/dog-run")
+    parser.add_argument("--capacity", type=int, default=1_000_000, help="transitions that the replay keeps (1000000)")
+    asked = parser.parse(words)
+    _known(asked.algorithm)
+    spec = sizes(_task(asked.task))
+    require_memory(replay_bytes(_positive(asked.capacity, "--capacity"), spec), f"a replay of {asked.capacity} transitions", "lower --capacity")
+    row = measure(asked.algorithm, _task(asked.task), spec, asked.capacity)
+    row |= {f"{name}_gb": row[f"{name}_bytes"] / 1e9 for name in ("replay", "new", "resumed")} | {"beside_mb": row["beside_the_replay"] / 1e6}
+    columns = (
+        ("algorithm", "{}"), ("task", "{}"), ("capacity", "{}"), ("replay_gb", "{:.2f}"), ("new_gb", "{:.2f}"), ("resumed_gb", "{:.2f}"),
+        ("beside_mb", "{:.0f}"),
+    )  # fmt: skip
+    return _tell(asked, [row], Shown(columns, "beside_mb", "the most that a new run's process had, and the run's when resumed; beside the replay"))
+
+
+def _scaling(parser: Parser, words: list[str]) -> int:
+    from dualac.execution.pinned import answer, ask
+
+    parser.add_argument("algorithm", nargs="?", default="dac")
+    _add_load(parser)
+    asked = parser.parse(words)
+    _known(asked.algorithm)
+    rows = answer(ask(SCALING, 1, algorithm=asked.algorithm, load=_load(asked)))
+    for row in rows:
+        row["milliseconds"] = "  ".join(f"{size}: {1e3 * second:.1f}" for size, second in zip(row["sizes"], row["seconds"], strict=True))
+    return _tell(asked, rows, Shown((("what", "{}"), ("exponent", "{:.3f}"), ("milliseconds", "{}")), "exponent"))
+
+
+KINDS = {
+    "learner": (_learner, "ms of an update, against the rate of this machine's matrix product"),
+    "train": (_train, "environment steps a second, end to end"),
+    "sweep": (_sweep, "updates a second of several pinned workers, against one"),
+    "envs": (_envs, "steps a second of tasks alone"),
+    "memory": (_memory, "peak memory against the replay's"),
+    "scaling": (_scaling, "how cost grows with batch, width, critics, replay ratio and a fuller replay"),
+}
+
+
+def _add_load(parser: Parser) -> None:
+    from dualac.bench.load import Load
+
+    for name, value in Load()._asdict().items():
+        parser.add_argument("--" + name.replace("_", "-"), type=int, default=value, help=f"({value})")
+
+
+def _load(asked: argparse.Namespace) -> dict[str, int]:
+    from dualac.bench.load import Load
+
+    found = {name: getattr(asked, name) for name in Load._fields}
+    for name, value in found.items():
+        _positive(value, "--" + name.replace("_", "-"), 0 if name in ("width", "critics") else 1)
+    return found
+
+
+def _rows(asked: argparse.Namespace) -> list[str]:
+    from dualac.agents.algorithms import ALGORITHMS
+
+    chosen = list(dict.fromkeys(["sac", *ALGORITHMS])) if asked.all else asked.algorithms
+    for name in chosen:
+        _known(name)
+    return chosen
+
+
+def _known(name: str) -> None:
+    from dualac.api import find_algorithm
+
+    find_algorithm(name)
+
+
+def _task(name: str) -> str:
+    from dualac import envs
+
+    return envs.canonical(name)
+
+
+def _threads(number: int) -> int:
+    from dualac.machine.cores import usable_cores
+
+    if not 1 <= number <= len(usable_cores()):
+        raise UsageError(f"this machine lets a process use 1 to {len(usable_cores())} cores, not {number}")
+    return number
+
+
+def _positive(number: int, option: str, least: int = 1) -> int:
+    if number < least:
+        raise UsageError(f"{option} must be at least {least}, not {number}")
+    return number
+
+
+def _picture(text: str) -> Path:
+    """Where a picture goes: judged before anything is measured for it."""
+    path = Path(text)
+    if path.suffix not in PICTURES:
+        raise UsageError(f"--plot draws {', '.join(PICTURES)}, not {path.name!r}")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"--plot: there is no directory {path.absolute().parent}")
+    return path
+
+
+class Shown(NamedTuple):
+    """How rows are shown: which of their values, by which form; and the one that is drawn."""
+
+    columns: tuple[tuple[str, str], ...]
+    drawn: str
+    note: str = ""
+
+
+def _tell(asked: argparse.Namespace, rows: list[dict[str, Any]], shown: Shown) -> int:
+    label = shown.columns[0][0]
+    if asked.plot:
+        from dualac.analysis.figures.curves import bars
+
+        bars({str(row[label]): float(row[shown.drawn]) for row in rows}, shown.drawn.replace("_", " "), asked.plot)
+    if asked.json:
+        print(json.dumps(rows[0] if len(rows) == 1 else {"rows": rows}))
+        return 0
+    table = Table(box=None, pad_edge=False)
+    for name, _ in shown.columns:
+        table.add_column(name.replace("_", " "), justify="left" if isinstance(rows[0][name], str) else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*(form.format(row[name]) for name, form in shown.columns))
+    console.print(table)
+    if shown.note:
+        console.print(shown.note, soft_wrap=True)
+    return 0

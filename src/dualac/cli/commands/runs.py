@@ -1,0 +1,57 @@
+"""What is done with a trained run: `dualac evaluate` and `dualac play`."""
+
+import json
+from pathlib import Path
+
+from dualac.cli.options import Parser, console, warn
+from dualac.errors import UsageError
+from dualac.parts.text import parse_count
+
+
+def evaluate(words: list[str]) -> int:
+    """play a trained policy and score it: dualac evaluate RUN"""
+    from dualac.cli.summary import as_json, random_rows, tell
+    from dualac.envs.faults.guarded import Guarded
+    from dualac.machine.cores import usable_cores
+    from dualac.training.evaluation import Stage
+    from dualac.training.policy import load_policy
+    from dualac.training.rollout import BASELINE, episode_seed
+
+    parser = Parser(prog="dualac evaluate")
+    parser.add_argument("path", type=Path, metavar="RUN")
+    parser.add_argument("--episodes", type=int, default=10, help="how many (10)")
+    parser.add_argument("--seed", type=int, default=0, help="decides the episodes (0)")
+    parser.add_argument("--step", type=parse_count, help="the checkpoint of this step (the newest)")
+    parser.add_argument("--json", action="store_true", help="one object, with a row an episode")
+    asked = parser.parse(words)
+    if not 1 <= asked.episodes <= 100_000 or asked.seed < 0:
+        raise UsageError(f"--episodes must be at least 1 and --seed at least 0, not {asked.episodes} and {asked.seed}")
+    policy = load_policy(asked.path, asked.step)
+    for sentence in policy.damaged:
+        warn(sentence)
+    stage = Stage(Guarded(policy.run.task, policy.run.protocol), usable_cores()[1:])
+    seeds = [episode_seed(asked.seed, BASELINE, episode) for episode in range(asked.episodes)]
+    rows = stage.evaluate(policy, seeds, lambda seed, error: warn(f"the episode of seed {seed} broke: {error}"))
+    random = random_rows(stage.env, seeds)
+    stage.close()
+    if asked.json:
+        print(json.dumps(as_json(policy, rows, random)))
+    else:
+        tell(policy, rows, random, console)
+    return 0
+
+
+def play(words: list[str]) -> int:
+    """film a trained policy: dualac play RUN --video out.mp4"""
+    from dualac.inspection.video import film
+
+    parser = Parser(prog="dualac play")
+    parser.add_argument("path", type=Path, metavar="RUN")
+    parser.add_argument("--video", type=Path, help="where the film goes (RUN/play.mp4)")
+    parser.add_argument("--seed", type=int, default=0, help="decides the episode (0)")
+    parser.add_argument("--step", type=parse_count, help="the checkpoint of this step (the newest)")
+    asked = parser.parse(words)
+    out = asked.video or asked.path / "play.mp4"
+    score = film(asked.path, out, asked.seed, asked.step)
+    console.print(f"return {score:.1f}; {out}", soft_wrap=True)
+    return 0

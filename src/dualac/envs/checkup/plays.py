@@ -1,0 +1,164 @@
+"""Episodes played to be judged: what was seen, how it ended, whether it comes again; whatever an environment raises, prints or warns of meanwhile."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, final
+
+import numpy as np
+
+from dualac.envs.adapter import Adapted
+from dualac.envs.suites.packages import LOGGER, silence
+from dualac.errors import ENDINGS, DualacError, quiet_end
+
+STEPS, SECONDS = 1000, 0.5  # that a play lasts at most: what can be seen is seen by then
+UNCAPPED_STEPS, UNCAPPED_SECONDS = 10_000, 3.0  # for an episode that nothing caps, before it is called endless
+BRIEF = 50  # steps, where a glance is enough
+TERMINAL_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+T = TypeVar("T")
+
+
+class Play(NamedTuple):
+    """An episode, or its beginning: what was done, seen and paid, how it ended, how long it took."""
+
+    actions: np.ndarray
+    observations: np.ndarray
+    rewards: np.ndarray
+    successes: list[bool]
+    terminated: bool
+    truncated: bool
+    seconds: float
+
+    @property
+    def length(self) -> int:
+        return len(self.rewards)
+
+    @property
+    def over(self) -> bool:
+        return self.terminated or self.truncated
+
+    def parts_from(self, other: Play) -> int | None:
+        """The first step, 0 being the reset, at which two plays of the same actions differ in a bit. One may be the beginning of the other."""
+        common = min(self.length, other.length)
+        for step in range(common + 1):
+            if self.observations[step].tobytes() != other.observations[step].tobytes():
+                return step
+            if step and self.rewards[step - 1].tobytes() != other.rewards[step - 1].tobytes():
+                return step
+        ends = [(play.terminated, play.truncated) if play.length == common else (False, False) for play in (self, other)]
+        return None if ends[0] == ends[1] else common
+
+
+class Record(NamedTuple):
+    """All that was played: episodes of several seeds, the first one again and again, and glances at another seed and at the ends of the actions."""
+
+    plays: list[Play]
+    at_once: Play
+    later: Play
+    elsewhere: Play
+    other_seed: Play
+    lowest: Play
+    highest: Play
+
+
+class FailedError(Exception):
+    """The environment raised; the text says where and what."""
+
+
+@final
+class Ear(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.heard.append(one_line(record.getMessage()))
+
+
+def play_all(env: Adapted, another: Callable[[], Adapted]) -> Record:
+    size: Any = env.action_space.shape
+    first = _play(env, 0, _random(0, size)) if env.cap else _play(env, 0, _random(0, size), UNCAPPED_STEPS, UNCAPPED_SECONDS)
+    plays = [first, *(_play(env, seed, _random(seed, size)) for seed in (1, 2))]
+    plays += [_play(env, 3, itertools.repeat(np.full(size, value, np.float32))) for value in (0.0, 1.0)]
+    known = first.actions[:STEPS]
+    at_once = _play(env, 0, known, seconds=UNCAPPED_SECONDS)
+    _play(env, 1, known[:5])  # left in its middle, as training leaves a broken one
+    later = _play(env, 0, known, seconds=UNCAPPED_SECONDS)
+    other_seed = _play(env, 1, known[:BRIEF])
+    lowest, highest = (_play(env, 0, np.full((BRIEF, *size), value, np.float32)) for value in (-1, 1))
+    try:
+        fresh = another()
+    except DualacError as error:
+        raise FailedError(f"a second one cannot be made beside it, and training needs two, one to evaluate in: {one_line(error)}") from error
+    elsewhere = _play(fresh, 0, known, seconds=UNCAPPED_SECONDS)
+    with quiet_end():
+        fresh.close()
+    return Record(plays, at_once, later, elsewhere, other_seed, lowest, highest)
+
+
+def _play(env: Adapted, seed: int, actions: Iterable[np.ndarray], steps: int = STEPS, seconds: float = SECONDS) -> Play:
+    """From a reset until the episode, the actions or the patience ends."""
+    done, seen, paid, successes = [], [_asked("reset()", lambda: env.reset(seed=seed))[0]], [], []
+    terminated = truncated = False
+    began = time.perf_counter()
+    for action in itertools.islice(actions, steps):
+        obs, reward, terminated, truncated, info = _asked(f"step {len(done) + 1}", lambda action=action: env.step(action))
+        done.append(action)
+        seen.append(obs)
+        paid.append(reward)
+        if "success" in info:
+            successes.append(info["success"])
+        if terminated or truncated or time.perf_counter() - began > seconds:
+            break
+    took = time.perf_counter() - began
+    return Play(np.array(done), np.array(seen), np.array(paid, np.float64), successes, terminated, truncated, took)
+
+
+def _asked(what: str, ask: Callable[[], T]) -> T:
+    try:
+        return ask()
+    except DualacError as error:
+        raise FailedError(f"{what}: {one_line(error)}") from error
+    except ENDINGS:
+        raise
+    except BaseException as error:  # the user's own code
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(last.filename).name}, line {last.lineno}"
+        raise FailedError(f"{what} raised {type(error).__name__}: {one_line(error)} ({where}); mend it, or end the episode there") from error
+
+
+def quietly(work: Callable[[], T], heard: list[str] | None = None) -> T:
+    """What it answers; nothing it prints is seen, and what it, or this library, warns of is added to what was heard."""
+    told: list[warnings.WarningMessage] = []
+    ear = Ear()
+    LOGGER.addHandler(ear)
+    try:
+        with silence(), warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            warnings.simplefilter("ignore", ResourceWarning)  # of garbage that is collected by chance meanwhile, perhaps another's
+            return work()
+    finally:
+        LOGGER.removeHandler(ear)
+        if heard is not None:
+            heard += ear.heard
+            heard += [one_line(one.message).removeprefix("WARN: ") for one in told]
+
+
+def _random(seed: int, size: tuple[int, ...]) -> Iterator[np.ndarray]:
+    draw = np.random.default_rng(seed)
+    while True:
+        yield draw.uniform(-1, 1, size).astype(np.float32)
+
+
+def one_line(error: object) -> str:
+    return " ".join(TERMINAL_COLOUR.sub("", str(error)).split())

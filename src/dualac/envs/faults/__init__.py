@@ -1,0 +1,1 @@
+"""Environments that may break, hang or crash without taking the run with them."""

@@ -1,0 +1,99 @@
+"""An environment that may break without taking the run with it."""
+
+from typing import Any, final
+
+import gymnasium
+import numpy as np
+
+from dualac import envs
+from dualac.envs import Protocol
+from dualac.envs.faults.isolated import Isolated
+from dualac.errors import ENDINGS, BrokenEpisodeError, DataError, DualacError, LostEnvironmentError, quiet_end
+from dualac.training.replay import to_float32
+
+PATIENCE = 60.0  # seconds for an answer of an isolated environment, unless a user chose
+NOT_FINITE = "gave NaN or infinity"
+
+
+@final
+class Guarded(gymnasium.Wrapper):
+    """Whatever goes wrong in an episode is a `BrokenEpisodeError`; `reset` then goes on with the next one.
+
+    An environment that raised may have been left half-way, so it is made anew for the next episode, as it is when a run is resumed: an episode is a
+    function of its seed, so that changes nothing else. A task that cannot be used at all is no broken episode: those errors pass.
+    """
+
+    def __init__(self, task: str, protocol: Protocol, *, isolated: float | None = None, render: bool = False) -> None:
+        self._make = lambda: envs.make(task, protocol=protocol, render=render, isolated=isolated)
+        self.elsewhere = lambda: Guarded(task, protocol, isolated=isolated or PATIENCE)
+        super().__init__(self._make())
+        self._lost = False
+        self.core: int | None = None
+        self._proven = False  # whether it ever observed what it declares
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        try:
+            if self._lost:
+                self._make_anew()
+            obs, info = self.env.reset(seed=seed, options=options)
+        except ENDINGS:
+            raise
+        except BaseException as error:
+            if isinstance(error, BrokenEpisodeError) and not isinstance(error, LostEnvironmentError) and not self._proven:
+                raise DataError(str(error)) from error
+            raise self._judged(error)  # noqa: B904  which has its cause already
+        self._proven = True
+        if not np.isfinite(obs).all():
+            raise BrokenEpisodeError(NOT_FINITE)
+        return obs, info
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        try:
+            obs, reward, terminated, truncated, info = self.env.step(action)
+        except ENDINGS:
+            raise
+        except BaseException as error:
+            raise self._judged(error)  # noqa: B904  which has its cause already
+        if not (np.isfinite(obs).all() and np.isfinite(to_float32(reward))):
+            raise BrokenEpisodeError(NOT_FINITE)
+        return obs, float(reward), terminated, truncated, info
+
+    def close(self) -> None:
+        """What a broken environment says when it is closed is of no interest."""
+        with quiet_end():
+            self.env.close()
+
+    def describe(self) -> dict[str, Any]:
+        """What the environment says of itself."""
+        return self.env.describe()  # pyright: ignore[reportAttributeAccessIssue]
+
+    def move_to(self, core: int) -> None:
+        """Play on this core from now on; only an isolated environment has a process that can move."""
+        self.core = core
+        if isinstance(self.env, Isolated) and not self._lost:
+            self.env.move_to(core)
+
+    def _judged(self, error: BaseException) -> DualacError:
+        """What is to be raised instead; the environment is given up where its state is not to be trusted."""
+        if isinstance(error, DualacError) and not isinstance(error, LostEnvironmentError):
+            return error
+        self._lost = True
+        self.close()
+        if isinstance(error, LostEnvironmentError):
+            return error
+        told = LostEnvironmentError.told_by(error)
+        told.__cause__ = error
+        return told
+
+    def _make_anew(self) -> None:
+        before = self.observation_space, self.action_space
+        try:
+            env = self._make()
+        except DualacError as error:  # it could be made once
+            raise LostEnvironmentError(f"could not be made anew: {error}") from error
+        if (env.observation_space, env.action_space) != before:
+            env.close()
+            raise LostEnvironmentError("has other spaces since it was made anew")
+        self.env, self._lost = env, False
+        if self.core is not None:
+            self.move_to(self.core)

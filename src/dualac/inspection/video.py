@@ -1,0 +1,59 @@
+"""Films of trained policies."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from dualac.envs.faults.guarded import Guarded
+from dualac.errors import UsageError
+from dualac.training.evaluation import play
+from dualac.training.policy import load_policy
+from dualac.training.rollout import BASELINE, episode_seed
+
+DEFAULT_FPS = 30
+DRAW = "import mujoco; m = mujoco.MjModel.from_xml_string('<mujoco><worldbody/></mujoco>'); mujoco.Renderer(m, 32, 32).render()"
+INSTALL = "install EGL (Debian: libegl1) or OSMesa (libosmesa6)"
+
+
+def film(run: Path, out: Path, seed: int = 0, step: int | None = None) -> float:
+    """One episode of a run's policy as an mp4; its return."""
+    os.environ["IMAGEIO_FFMPEG_NO_PREVENT_SIGINT"] = "1"  # else it forks with Python code in the child, which JAX's threads forbid
+    try:
+        import imageio.v2 as imageio
+        import imageio_ffmpeg  # noqa: F401  the encoder behind imageio
+    except ImportError:
+        raise UsageError("films need imageio and ffmpeg: pip install 'dualac[video]'") from None
+    if out.suffix != ".mp4":
+        raise UsageError(f"a film is an mp4: {out} should end in .mp4")
+    if seed < 0:
+        raise UsageError(f"--seed must be at least 0, not {seed}")
+    policy = load_policy(run, step)
+    backend = render_backend()
+    if backend is None and not policy.run.task.startswith("gym/"):  # Gymnasium's tasks bring their own ways of drawing
+        raise UsageError(f"nothing can draw {policy.run.task} here (MUJOCO_GL is {os.environ.get('MUJOCO_GL') or 'not set'}): {INSTALL}")
+    if backend:
+        os.environ["MUJOCO_GL"] = backend
+    env = Guarded(policy.run.task, policy.run.protocol, render=True)
+    env.reset(seed=0)
+    env.render()  # where nothing can draw, say so before a file is opened
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.touch()
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written ({error.strerror})") from None
+    rate = min(int(env.metadata.get("render_fps") or DEFAULT_FPS), 100)
+    with imageio.get_writer(out, fps=rate, macro_block_size=8) as writer:
+        row, _ = play(env, policy, episode_seed(seed, BASELINE, 0), lambda: writer.append_data(env.render()))  # pyright: ignore[reportAttributeAccessIssue]
+    env.close()
+    return row["return"]
+
+
+def render_backend() -> str | None:
+    """The first way of drawing that works, each tried in a process of its own: a failing driver may take the process with it."""
+    asked = os.environ.get("MUJOCO_GL")
+    for backend in [asked] if asked else ["egl", "osmesa", "glfw"]:
+        tried = subprocess.run([sys.executable, "-c", DRAW], env={**os.environ, "MUJOCO_GL": backend}, capture_output=True, check=False, timeout=60)
+        if tried.returncode == 0:
+            return backend
+    return None

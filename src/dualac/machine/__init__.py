@@ -1,0 +1,1 @@
+"""This computer: its cores, its memory, how programs are compiled on it, and child processes. No JAX at import."""
