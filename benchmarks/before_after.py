@@ -30,11 +30,11 @@ def main() -> None:
             shutil.copyfile(run / file, kept / file)
     spec = json.loads((runs[0] / "run.json").read_text())
     learning_curve(groups, f"{spec['name']} on {spec['task']}, replay ratio {spec['replay_ratio']}", out / "before-after.png")
-    curves = {name: [evaluation_curve(run) for run in members] for name, members in groups.items()}
+    curves = {name: [evaluation_curve(run) for run in rollouts] for name, rollouts in groups.items()}
     print("| step | " + " | ".join(curves) + " |")
     print("|---" * (len(curves) + 1) + "|")
-    for step in sorted(set.intersection(*(set(curve.steps.tolist()) for members in curves.values() for curve in members))):
-        cells = [[float(curve.returns[curve.steps == step][0]) for curve in members] for members in curves.values()]
+    for step in sorted(set.intersection(*(set(curve.steps.tolist()) for rollouts in curves.values() for curve in rollouts))):
+        cells = [[float(curve.returns[curve.steps == step][0]) for curve in rollouts] for rollouts in curves.values()]
         print(f"| {step} | " + " | ".join(f"{', '.join(f'{value:.0f}' for value in each)}; mean {mean(each):.0f}" for each in cells) + " |")
 
 

@@ -76,17 +76,17 @@ def play(reset: Resets, step: Steps, seed: int, actions: list[np.ndarray], clock
 
 def measure(task: str, rounds: int) -> dict[str, Any]:
     suite, _, name = task.partition("/")
-    bare, env = BARE[suite](name), make(task)
+    without_optimizers, env = BARE[suite](name), make(task)
     adapted = (lambda seed: env.reset(seed=seed), env.step)
     dtype = np.float64 if suite == "dmc" else np.float32
     size = env.action_space.shape[0]  # pyright: ignore[reportOptionalSubscript]
     some = list(np.zeros((20, size), dtype))
-    steps = int(max(20, min(env.cap or 1000, SECONDS / (play(*bare, 0, some) / len(some)))))
+    steps = int(max(20, min(env.cap or 1000, SECONDS / (play(*without_optimizers, 0, some) / len(some)))))
     chosen = [np.random.default_rng(seed).uniform(-1, 1, (steps, size)).astype(np.float32) for seed in range(EPISODES)]
     fastest = np.full((2, EPISODES), np.inf)
     for number in range(rounds):
         for seed, actions in enumerate(chosen):
-            turns = [(0, *bare, list(actions.astype(dtype))), (1, *adapted, list(actions))]
+            turns = [(0, *without_optimizers, list(actions.astype(dtype))), (1, *adapted, list(actions))]
             for who, reset, step, given in turns[:: 1 if number % 2 else -1]:
                 fastest[who, seed] = min(fastest[who, seed], play(reset, step, seed, given))
     env.close()

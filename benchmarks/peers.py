@@ -79,7 +79,7 @@ class Runner:
         words = [python, __file__, "--learn", *name.split(), str(ratio), str(self.marks)]
         self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
 
-    def settle(self) -> None:
+    def check_fields(self) -> None:
         """Until it has learned for a while."""
         while (steps := self.seen())[-1][0] < WARMUP + SETTLED:
             self.wait(0.1)
@@ -118,7 +118,7 @@ def racing(names: list[str], ratio: int, python: Path, folder: Path) -> Iterator
     try:
         for name in names:
             runners.append(Runner(name, ratio, sys.executable if name in OURS else str(python), folder))
-            runners[-1].settle()
+            runners[-1].check_fields()
         yield runners
     finally:
         for runner in runners:

@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=60)
     parser.add_argument("--tell", action="store_true", help="what each version's process is asked for")
     asked = parser.parse_args()
-    if asked.tell:
+    if asked.report_progress:
         return print(json.dumps(metrics(asked.algorithm, asked.updates)))
     told = []
     for checkout in (asked.before, Path(__file__).parents[1]):

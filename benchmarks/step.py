@@ -24,7 +24,7 @@ from dualac.training.run import prepare
 STEPS, WARMUP, SETTLED = 1_500, 500, 900  # of which so many at the end are counted
 PARTS: tuple[tuple[str, type, str], ...] = (
     ("an action, decided with the updates before it", learner.Learner, "explore"),
-    ("the environment, and storing what it answered", member.Member, "step"),
+    ("the environment, and storing what it answered", member.Rollout, "step"),
     ("drawing the minibatches", replay.Replay, "sample"),
     ("the updates: handing them over", learner.Learner, "learn"),
     ("the updates: waiting for them", learner.Learner, "diverged"),

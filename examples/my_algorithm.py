@@ -8,13 +8,13 @@ import jax.numpy as jnp
 from dualac.agents.actor_critic import Algorithm
 from dualac.agents.critics import Scalar
 from dualac.agents.explorers import OptimisticActor
-from dualac.agents.pessimism import Attitude
+from dualac.agents.pessimism import Pessimism
 from dualac.agents.policies import Soft
 from dualac.errors import UsageError
 
 
 @dataclass(frozen=True)
-class LowerHalf(Attitude):
+class LowerHalf(Pessimism):
     """The mean of the critics that say least: what remains of the value if the more hopeful ones are wrong."""
 
     share: float = 0.5

@@ -40,7 +40,7 @@ def test_training_returns_where_the_run_is_and_how_it_went(finished):
 
 def test_training_a_second_time_does_nothing_a_second_time(finished, monkeypatch):
     from dualac.training.learner import Learner
-    from dualac.training.rollout import Member
+    from dualac.training.rollout import Rollout
 
     def snapshot():
         kept = [
@@ -49,7 +49,7 @@ def test_training_a_second_time_does_nothing_a_second_time(finished, monkeypatch
         return {path: path.read_bytes() for path in kept}
 
     before = snapshot()
-    for owner, name in ((Learner, "learn"), (Member, "step")):
+    for owner, name in ((Learner, "learn"), (Rollout, "step")):
         monkeypatch.setattr(owner, name, lambda *_: pytest.fail("it was done again"))
     again = dualac.train(tiny("dac"), toys.task("Drift"), name="tiny", out=finished.path.parents[3], **SMALL)
     assert again.path == finished.path
@@ -167,7 +167,21 @@ def test_an_agent_is_pure_functions(row):
     import jax
 
     agent = dualac.make_agent(row, obs_dim=3, action_dim=2)
-    names = ("init", "update", "draw", "step", "explore", "exploit", "hear", "reset", "restart_explorer", "judged", "exploring", "diagnose", "value")
+    names = (
+        "init",
+        "update",
+        "draw",
+        "step",
+        "explore",
+        "exploit",
+        "observe_return",
+        "reset",
+        "restart_explorer",
+        "judged",
+        "exploring",
+        "diagnose",
+        "value",
+    )
     assert agent._fields == (*names, "valuing")
     state = jax.eval_shape(agent.init, jax.random.key(0))
     action, memory = jax.eval_shape(lambda state: agent.exploit(state, (), np.zeros(3, np.float32)), state)

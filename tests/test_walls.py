@@ -145,13 +145,13 @@ def test_no_algorithm_is_chosen_by_its_name():
 
 
 def test_no_exception_is_swallowed_without_being_named():
-    bare = [
+    without_optimizers = [
         dotted(path)
         for path in MODULES
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ExceptHandler) and node.type is None
     ]
-    assert bare == []
+    assert without_optimizers == []
 
 
 def test_a_file_fits_on_six_screens():

@@ -47,7 +47,7 @@ class Agent(NamedTuple):
     step: Callable[..., tuple[State, Metrics]]  # (state, batch, what was drawn, count); many updates draw at once, and so in less time
     explore: Callable[[State, Memory, Array, Key], tuple[Array, Memory]]
     exploit: Callable[[State, Memory, Array], tuple[Array, Memory]]
-    hear: Callable[[State, Array, Key], State]  # what an episode returned
+    observe_return: Callable[[State, Array, Key], State]  # what an episode returned
     reset: Callable[[State, Key], State]  # networks, scalars and optimisers afresh; what knows only about the task stays
     restart_explorer: Callable[[State, Key], State]
     judged: Callable[[State], State]  # the part that `exploit` reads: passing on the rest would cost half the time of an action

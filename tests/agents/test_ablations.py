@@ -19,7 +19,7 @@ def only_optimist():
 
 
 def optimist(some, obs):
-    return some.row.explorer.distribution(some.state.explorer, tiny.surroundings(some), obs)
+    return some.row.explorer.distribution(some.state.explorer, tiny.agent_view(some), obs)
 
 
 def test_only_the_optimist_is_judged_where_it_is_alone(only_optimist):

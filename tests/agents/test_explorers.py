@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.duals import Held, Learnt
-from dualac.agents.explorers import FromPolicy, Noise, OptimisticActor, Surroundings, UpperBoundShift
+from dualac.agents.explorers import AgentView, FromPolicy, Noise, OptimisticActor, UpperBoundShift
 from dualac.errors import UsageError
 
 FLOOR = -0.2
@@ -55,8 +55,8 @@ def rising(obs, action, optimism):
 @functools.cache
 def _compiled(function, upper):
     def run(state, pessimist, obs):
-        chance = {"act": (KEY,), "improve": (NOISE,), "diagnose": ()}[function.__name__]
-        return function(state, Surroundings(lambda _: pessimist, lambda _: pessimist.mode(), upper, FLOOR), obs, *chance)
+        noise = {"act": (KEY,), "improve": (NOISE,), "diagnose": ()}[function.__name__]
+        return function(state, AgentView(lambda _: pessimist, lambda _: pessimist.mode(), upper, FLOOR), obs, *noise)
 
     return tiny.compiled(run)
 
@@ -143,9 +143,9 @@ def test_an_optimist_may_be_paid_for_its_entropy_as_the_policy_is(states):
     paid = dataclasses.replace(plain, optimistic_entropy=True)
     same = np.full((*OBS.shape[:-1], tiny.SPEC.action_dim), 0.3, np.float32)
     pessimist = TanhNormal(same, -same)
-    around = Surroundings(lambda _: pessimist, lambda _: pessimist.mode(), rising, FLOOR, lambda log_prob: -0.1 * log_prob)
-    of_paid, of_plain = (float(part.improve(state, around, OBS, NOISE)[1]["optimistic_actor_loss"]) for part in (paid, plain))
-    log_prob = plain.distribution(state, around, OBS).sample(NOISE)[1]
+    view = AgentView(lambda _: pessimist, lambda _: pessimist.mode(), rising, FLOOR, lambda log_prob: -0.1 * log_prob)
+    of_paid, of_plain = (float(part.improve(state, view, OBS, NOISE)[1]["optimistic_actor_loss"]) for part in (paid, plain))
+    log_prob = plain.distribution(state, view, OBS).sample(NOISE)[1]
     assert of_paid - of_plain == pytest.approx(0.1 * float(log_prob.mean()), rel=1e-4)
 
 
@@ -158,9 +158,9 @@ def test_without_head_gain_it_starts_as_the_pessimist_exactly(states, std, kl):
 
 
 def test_it_acts_with_a_wider_deviation_than_it_answers_for(states):
-    part, around = FORMS["still"], Beside(0.1, 0.5)
-    np.testing.assert_allclose(acted(part, states["still"], around), np.tanh(0.1 + 1.25 * 0.5 * NOISE), rtol=1e-5)
-    assert float(improved(part, states["still"], around)[1]["kl"]) == 0.0
+    part, view = FORMS["still"], Beside(0.1, 0.5)
+    np.testing.assert_allclose(acted(part, states["still"], view), np.tanh(0.1 + 1.25 * 0.5 * NOISE), rtol=1e-5)
+    assert float(improved(part, states["still"], view)[1]["kl"]) == 0.0
 
 
 def test_it_is_judged_by_actions_of_the_wider_deviation(states):
@@ -264,10 +264,10 @@ def test_optimism_never_falls_below_the_pessimist(states):
     part = dataclasses.replace(PERTURBATION, optimism=Learnt(1.0, lr=1.0), target_kl=1e-3)
     state = departed(states["perturbation"], **DEPARTED)
     standard = TanhNormal(jnp.zeros((4, 2)), jnp.zeros((4, 2)))
-    around = Surroundings(lambda _: standard, lambda _: standard.mode(), rising, FLOOR)
+    view = AgentView(lambda _: standard, lambda _: standard.mode(), rising, FLOOR)
 
     def step(optimism, _):
-        learnt, metrics = part.improve(state._replace(optimism=optimism), around, OBS, NOISE)
+        learnt, metrics = part.improve(state._replace(optimism=optimism), view, OBS, NOISE)
         return learnt.optimism, metrics["optimism"]
 
     _, seen = tiny.compiled(lambda start: jax.lax.scan(step, start, length=500))(state.optimism)

@@ -9,7 +9,7 @@ import pytest
 import tiny
 
 from dualac.agents.duals import Held, Learnt
-from dualac.agents.policies import Actor, Deterministic, Soft
+from dualac.agents.policies import Deterministic, Policy, Soft
 from dualac.errors import UsageError
 
 OBS = tiny.batch_of(5).obs
@@ -39,9 +39,9 @@ def improved():
 
 def test_it_is_paid_minus_alpha_log_pi_for_the_action_it_takes_next(sac):
     action, bonus = tiny.compiled(sac.row.policy.backup)(sac.state.policy, OBS, NOISE)
-    drawn, log_prob = sampled(sac)
+    sample_action, log_prob = sampled(sac)
     alpha = math.exp(float(sac.state.policy.temperature.params))
-    np.testing.assert_array_equal(action, drawn)
+    np.testing.assert_array_equal(action, sample_action)
     np.testing.assert_allclose(bonus, -alpha * np.asarray(log_prob), rtol=1e-6)
 
 
@@ -162,7 +162,7 @@ def test_the_deterministic_actor_climbs_the_value_of_its_own_action(top):
 
 def test_the_slow_actor_follows_by_half_a_percent(top):
     state = top.state.policy
-    followed = top.row.policy.follow(state)
+    followed = top.row.policy.update_targets(state)
     expected = jax.tree.map(lambda slow, fast: 0.995 * np.asarray(slow) + 0.005 * np.asarray(fast), state.target, state.actor.params)
     assert tiny.distance(followed.target, expected) < 1e-6
     assert tiny.same(top.fresh.policy.target, top.fresh.policy.actor.params)
@@ -173,7 +173,7 @@ def test_what_an_actor_says_before_tanh_becomes_its_action(top, sac):
     for some in (top, sac):
         policy, state = some.row.policy, some.state.policy
         np.testing.assert_allclose(np.tanh(policy.before_tanh(state, obs)), policy.exploit(state, obs), atol=1e-6)
-        np.testing.assert_allclose(Actor.before_tanh(policy, state, obs), policy.before_tanh(state, obs), atol=1e-2)  # as for a kind of one's own
+        np.testing.assert_allclose(Policy.before_tanh(policy, state, obs), policy.before_tanh(state, obs), atol=1e-2)  # as for a kind of one's own
 
 
 def test_saturation_is_the_mean_absolute_pre_tanh_action(top, sac):

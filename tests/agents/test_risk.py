@@ -262,7 +262,7 @@ def test_the_least_of_all_is_the_minimum_and_the_actor_climbs_the_mean_of_all():
 # Bandit: TOP
 
 BANDIT = Bandit((-1.0, -0.5, 0.0))
-hear = compiled(BANDIT.hear)
+observe_return = compiled(BANDIT.observe_return)
 
 
 class Plain:
@@ -271,7 +271,7 @@ class Plain:
     def __init__(self, weights):
         self.weights, self.last, self.window = list(weights), 0.0, deque(maxlen=5)
 
-    def hear(self, arm, episode_return):
+    def observe_return(self, arm, episode_return):
         gain = episode_return - self.last
         self.last = episode_return
         self.window.append(gain)
@@ -290,8 +290,8 @@ def test_the_bandit_hears_what_its_authors_say_and_moves_the_arm_it_played_alone
     plain = Plain([start] * 3)
     for episode, told in enumerate(returns):
         before, arm = np.asarray(state.weights), int(state.arm)
-        state = hear(state, jnp.float32(told), jax.random.key(episode))
-        plain.hear(arm, told)
+        state = observe_return(state, jnp.float32(told), jax.random.key(episode))
+        plain.observe_return(arm, told)
         np.testing.assert_allclose(state.weights, plain.weights, rtol=1e-3, atol=1e-4)
         assert set(np.flatnonzero(np.asarray(state.weights) != before)) <= {arm}
 
@@ -299,7 +299,7 @@ def test_the_bandit_hears_what_its_authors_say_and_moves_the_arm_it_played_alone
 def test_arms_are_drawn_in_proportion_to_the_exponential_of_their_weights():
     keys = jax.random.split(jax.random.key(0), 4000)
     state = BANDIT.init(keys[0])._replace(weights=jnp.asarray([1.0, 0.0, -1.0]), arm=jnp.int32(1))
-    heard = compiled(jax.vmap(BANDIT.hear, in_axes=(None, None, 0)))(state, jnp.float32(0.0), keys)
+    heard = compiled(jax.vmap(BANDIT.observe_return, in_axes=(None, None, 0)))(state, jnp.float32(0.0), keys)
     weights = np.exp(np.asarray(heard.weights[0], np.float64))
     frequency = np.bincount(heard.arm, minlength=3) / len(keys)
     np.testing.assert_allclose(frequency, weights / weights.sum(), atol=0.03)
@@ -316,9 +316,9 @@ def test_the_arm_of_the_episode_is_the_attitude_of_target_and_actor(arm, value):
 
 
 def test_a_better_episode_makes_its_arm_likelier_and_a_worse_one_less_likely():
-    state = hear(BANDIT.init(jax.random.key(0)), jnp.float32(10.0), jax.random.key(0))
+    state = observe_return(BANDIT.init(jax.random.key(0)), jnp.float32(10.0), jax.random.key(0))
     arm = int(state.arm)
-    better, worse = (hear(state, jnp.float32(told), jax.random.key(1)).weights[arm] for told in (30.0, -30.0))
+    better, worse = (observe_return(state, jnp.float32(told), jax.random.key(1)).weights[arm] for told in (30.0, -30.0))
     assert float(better) > float(state.weights[arm]) > float(worse)
 
 

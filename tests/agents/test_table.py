@@ -126,7 +126,7 @@ def test_metrics_are_finite_scalars(each):
 
 
 def test_hearing_of_an_episode_returns_a_state_of_the_same_kind(each):
-    heard = each.agent.hear(each.state, jnp.float32(12.0), jax.random.key(0))
+    heard = each.agent.observe_return(each.state, jnp.float32(12.0), jax.random.key(0))
     assert jax.tree.structure(heard) == jax.tree.structure(each.state)
     assert tiny.same((heard.policy, heard.explorer, heard.critic), (each.state.policy, each.state.explorer, each.state.critic))
 

@@ -15,13 +15,13 @@ from jax.scipy.stats import norm
 from dualac import ops
 from dualac.agents.actor_critic import Algorithm, make_agent
 from dualac.agents.algorithms import ALGORITHMS
-from dualac.agents.critics import CriticState, Ensemble, Regression, Scalar
+from dualac.agents.critics import Critic, CriticState, Regression, Scalar
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.explorers import FromPolicy
 from dualac.agents.networks import Critics, GaussianActor, Perturbation
 from dualac.agents.optimizer import Trained, polyak_average
 from dualac.agents.pessimism import Bandit, Fixed, SubsetMin
-from dualac.agents.policies import Actor
+from dualac.agents.policies import Policy
 from dualac.errors import UsageError
 from dualac.types import Transition
 
@@ -30,7 +30,7 @@ NORMALS = jax.random.normal(KEY, BATCH.action.shape)
 
 
 @dataclass(frozen=True)
-class Scripted(Actor):
+class Scripted(Policy):
     """A policy whose next action has log-probability -1.5, at temperature 0.2."""
 
     stochastic, targets_wait = True, False
@@ -52,7 +52,7 @@ class Scripted(Actor):
 
 
 @dataclass(frozen=True)
-class Recorder(Ensemble):
+class Recorder(Critic):
     """Two critics that say 10 and 12 at every quantile and more at the higher ones, and report the target they are given as their loss."""
 
     more: tuple[float, ...] = (0.0,)
@@ -66,7 +66,7 @@ class Recorder(Ensemble):
     def learn(self, state, batch, target):
         return state, Regression(self.values((), batch.obs, batch.action), target[:, -1].sum(), jnp.float32(0.0))
 
-    def follow(self, state):
+    def update_targets(self, state):
         return state
 
     def upper(self, zs, optimism):
@@ -154,7 +154,7 @@ def critics_of(theta, obs, action):
     return (one + other) / 2, jnp.abs(one - other) / 2
 
 
-def drawn(mean, log_std, key):
+def sample_action(mean, log_std, key):
     x = mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)
     return jnp.tanh(x), (norm.logpdf(x, mean, jnp.exp(log_std)) - jnp.log1p(-(jnp.tanh(x) ** 2))).sum(axis=-1)
 
@@ -167,7 +167,7 @@ def stepped(learner, grads, lr=1e-2, b1=0.9):
 
 @tiny.compiled
 def critic_step(theta, theta_target, phi, alpha, key):
-    action, log_prob = drawn(*policy_of(phi, BATCH.next_obs), key)
+    action, log_prob = sample_action(*policy_of(phi, BATCH.next_obs), key)
     q_mean, q_spread = critics_of(theta_target, BATCH.next_obs, action)
     y = BATCH.reward + 0.99 * BATCH.discount * (q_mean - 0.2 * q_spread - alpha * log_prob)
 
@@ -181,7 +181,7 @@ def critic_step(theta, theta_target, phi, alpha, key):
 @tiny.compiled
 def policy_step(phi, temperature, alpha, theta, key):
     def loss(params):
-        action, log_prob = drawn(*policy_of(params, BATCH.obs), key)
+        action, log_prob = sample_action(*policy_of(params, BATCH.obs), key)
         q_mean, q_spread = critics_of(theta, BATCH.obs, action)
         return (alpha * log_prob - q_mean + 0.2 * q_spread).mean(), -log_prob.mean()
 
@@ -197,7 +197,7 @@ def explorer_step(explorer, phi, theta, key):
 
     def loss(eta):
         o_mean, o_log_std = optimist_of(eta, mean, log_std, BATCH.obs)
-        action, _ = drawn(o_mean, o_log_std + math.log(1.25), key)
+        action, _ = sample_action(o_mean, o_log_std + math.log(1.25), key)
         q_mean, q_spread = critics_of(theta, BATCH.obs, action)
         variances = jnp.exp(2 * o_log_std), jnp.exp(2 * log_std)
         kl = (log_std - o_log_std + (variances[0] + (o_mean - mean) ** 2) / (2 * variances[1]) - 0.5).sum(axis=-1).mean()
@@ -312,7 +312,7 @@ def test_the_explorer_moves_neither_critics_nor_policy(dac):
 def explored(learner, phi):
     """The explorer's step as a function of the pessimist's parameters."""
     state = learner.state._replace(policy=learner.state.policy._replace(actor=learner.state.policy.actor._replace(params=phi)))
-    return learner.row.explorer.improve(state.explorer, tiny.surroundings(learner, state), BATCH.obs, NORMALS)
+    return learner.row.explorer.improve(state.explorer, tiny.agent_view(learner, state), BATCH.obs, NORMALS)
 
 
 def test_the_optimist_s_loss_has_no_gradient_in_the_pessimist_though_it_depends_on_it(dac):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dualac.agents.actor_critic import Algorithm, State, make_agent
-from dualac.agents.explorers import Surroundings
+from dualac.agents.explorers import AgentView
 from dualac.agents.optimizer import Trained
 from dualac.parts.paths import options, replaced
 from dualac.types import Agent, Metrics, Spec, Transition
@@ -79,7 +79,7 @@ def learner(row: Algorithm, updates: int = 20) -> Learner:
     return Learner(row, agent, update, explore, exploit, fresh, state)
 
 
-def surroundings(some: Learner, state: State | None = None) -> Surroundings:
+def agent_view(some: Learner, state: State | None = None) -> AgentView:
     """What the row's explorer would see of this state."""
     row, state = some.row, some.state if state is None else state
 
@@ -87,7 +87,7 @@ def surroundings(some: Learner, state: State | None = None) -> Surroundings:
         return row.critic.upper(row.critic.values(state.critic.online.params, obs, action), optimism)
 
     policy, exploit = (functools.partial(act, state.policy) for act in (row.policy.distribution, row.policy.exploit))
-    return Surroundings(policy, exploit, upper, row.pessimism.floor())
+    return AgentView(policy, exploit, upper, row.pessimism.floor())
 
 
 def trained_parts(state: Any) -> list[Trained]:

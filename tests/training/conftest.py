@@ -27,7 +27,7 @@ def compiled_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
         key = (runs[0].algorithm, tuple(run.seed for run in runs), spec)
         if key not in _compiled:
             _compiled[key] = learner.Learner(runs, spec)
-            _compiled[key].rehearse = lambda: iter(())  # it would forget how to begin, to save memory
+            _compiled[key].compile_ahead = lambda: iter(())  # it would forget how to begin, to save memory
         found = _compiled[key]
         found.begin()
         return found

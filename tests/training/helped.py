@@ -25,7 +25,7 @@ def learned(name: str) -> dict[str, np.ndarray]:
         shapes = [(2, 256, 3), (2, 256, 2), (2, 256), (2, 256), (2, 256, 3)]
         batch = Transition._make(np.tanh(draw.normal(size=shape)).astype(np.float32) for shape in shapes)
         learner.learn([batch], [np.ones(3, np.float32)], step)
-        learner.hear([float(step)], step)
+        learner.observe_return([float(step)], step)
     learner.explore([np.ones(3, np.float32)], 14)
     assert learner.diverged() == []
     return learner.save(0)

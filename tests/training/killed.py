@@ -53,7 +53,7 @@ def prepare_to_die(where: str, when: int) -> None:
     partial = f".partial-{when}"
     match where:
         case "step":
-            patch(member.Member, "step", lambda self, action, step: step == when, after=True)
+            patch(member.Rollout, "step", lambda self, action, step: step == when, after=True)
         case "learnt":
             patch(learner.Learner, "learn", lambda self, batches, obs, step: step == when, after=True)
         case "reset":

@@ -36,7 +36,7 @@ from dualac.envs import Protocol
 from dualac.errors import DataError
 from dualac.machine.cores import usable_cores
 from dualac.machine.fingerprint import fingerprint
-from dualac.training.rollout import Member
+from dualac.training.rollout import Rollout
 from dualac.training.run import prepare
 
 KILLED = Path(__file__).with_name("killed.py")
@@ -295,14 +295,14 @@ def test_a_task_that_cannot_play_an_episode_again_is_known_from_the_start_and_re
     assert heard[0]["kind"] == "warning"
     assert not events(path, "inexact_resume")
     prepare(extended(run, 24), tmp_path)
-    monkeypatch.setattr(Member, "_play_again", lambda self, snapshot: pytest.fail("it is known to be in vain"))
+    monkeypatch.setattr(Rollout, "_play_again", lambda self, snapshot: pytest.fail("it is known to be in vain"))
     go_on(path)
     assert len(events(path, "not_replayable")) == 2
     assert "the episode in flight was cut" in events(path, "inexact_resume")[0]["reason"]
 
 
 def test_testing_that_episodes_can_be_played_again_changes_nothing(golden, tmp_path, monkeypatch):
-    monkeypatch.setattr(Member, "test_replay", lambda self, step: None)
+    monkeypatch.setattr(Rollout, "test_replay", lambda self, step: None)
     path = trained(a_run(), tmp_path)
     assert not events(golden(a_run()), "not_replayable")
     assert_same_run(path, golden(a_run()))

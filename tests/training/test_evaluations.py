@@ -13,7 +13,7 @@ from dualac.envs import Protocol
 from dualac.envs.faults.guarded import Guarded
 from dualac.machine.cores import _lease, borrowed, usable_cores
 from dualac.training import evaluation as evaluate_module
-from dualac.training.evaluation import Stage, evaluate
+from dualac.training.evaluation import Evaluator, evaluate
 
 SEEDS = [3, 1, 4, 1, 5]
 
@@ -52,7 +52,7 @@ def test_a_broken_episode_is_told_by_its_seed_however_many_play():
 
 
 def test_a_long_evaluation_is_helped_on_a_core_that_is_idle_and_gives_the_same_rows(other_core, monkeypatch):
-    stage = Stage(guarded())
+    stage = Evaluator(guarded())
     alone = stage.evaluate(act, SEEDS, lambda seed, error: None)
     assert stage._beside == []  # it is over before help could be there
     monkeypatch.setattr(evaluate_module, "LONG", 0.0)
@@ -64,7 +64,7 @@ def test_a_long_evaluation_is_helped_on_a_core_that_is_idle_and_gives_the_same_r
 
 def test_an_evaluation_goes_on_beside_its_caller_on_an_idle_core_and_gives_the_same_rows(other_core, monkeypatch):
     monkeypatch.setattr(evaluate_module, "SHORT", 0.0)
-    stage, seen = Stage(guarded()), []
+    stage, seen = Evaluator(guarded()), []
     assert stage.aside(act, SEEDS) is None  # nothing is known yet of how long it takes
     alone = stage.evaluate(act, SEEDS, lambda seed, error: None)
 
@@ -85,7 +85,7 @@ def test_an_evaluation_goes_on_beside_its_caller_on_an_idle_core_and_gives_the_s
 
 def test_what_broke_beside_the_learner_is_told_by_whoever_waits(other_core, monkeypatch):
     monkeypatch.setattr(evaluate_module, "SHORT", -1.0)
-    stage, told = Stage(guarded("RaiseInStepAlways")), []
+    stage, told = Evaluator(guarded("RaiseInStepAlways")), []
     begun = stage.aside(act, SEEDS)
     assert begun is not None
     begun.rows.result()
@@ -97,7 +97,7 @@ def test_what_broke_beside_the_learner_is_told_by_whoever_waits(other_core, monk
 
 def test_closing_leaves_an_evaluation_unfinished(other_core, monkeypatch):
     monkeypatch.setattr(evaluate_module, "SHORT", -1.0)
-    stage, begun = Stage(guarded()), threading.Event()
+    stage, begun = Evaluator(guarded()), threading.Event()
 
     def slow(obs):
         begun.set()
@@ -113,7 +113,7 @@ def test_closing_leaves_an_evaluation_unfinished(other_core, monkeypatch):
 
 @pytest.mark.parametrize("why", ["short", "taken", "unpinned"])
 def test_no_helper_is_made_where_it_does_not_pay(other_core, monkeypatch, why):
-    stage = Stage(guarded())
+    stage = Evaluator(guarded())
     monkeypatch.setattr(evaluate_module, "LONG", 5.0 if why == "short" else 0.0)
     if why == "unpinned":
         monkeypatch.setattr(cores, "_others", [])

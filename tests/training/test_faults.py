@@ -30,13 +30,13 @@ from dualac.parts.paths import replaced
 from dualac.training.checkpoint import Checkpoints
 from dualac.training.learner import Learner
 from dualac.training.loop import Interrupted
-from dualac.training.rollout import BAD_LIMIT, Member
+from dualac.training.rollout import BAD_LIMIT, Rollout
 from dualac.training.run import load, prepare, require_resumable
 
 
 def stopped(path: Path, step: int) -> None:
     """Trained on until it is asked to stop, at a step."""
-    act = Member.step
+    act = Rollout.step
 
     def asked(self, action, at):
         if at == step:
@@ -44,7 +44,7 @@ def stopped(path: Path, step: int) -> None:
         return act(self, action, at)
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Interrupted):
-        patch.setattr(Member, "step", asked)
+        patch.setattr(Rollout, "step", asked)
         go_on(path)
 
 
@@ -101,11 +101,11 @@ def test_an_agent_hears_of_whole_episodes_after_it_has_learned_from_their_last_s
         monkeypatch.setattr(Learner, name, call)
 
     noted("learn")
-    noted("hear")
+    noted("observe_return")
     path = trained(a_run("top", task=toys.task("NanRewardOnce"), capacity=100), tmp_path)
-    ends = [step for step, name in order if name == "hear"]
+    ends = [step for step, name in order if name == "observe_return"]
     assert events(path, "bad_transition")[0]["step"] not in ends and len(ends) > 2
-    assert all((step, "learn") not in order[order.index((step, "hear")) :] for step in ends)
+    assert all((step, "learn") not in order[order.index((step, "observe_return")) :] for step in ends)
     assert any((step, "learn") in order for step in ends)
 
 

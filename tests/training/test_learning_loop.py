@@ -15,8 +15,8 @@ from dualac.agents.algorithms import ALGORITHMS
 from dualac.parts.paths import replaced
 from dualac.training import learner as learner_module
 from dualac.training.checkpoint import Snapshot
-from dualac.training.learner import Learner, Lesson
-from dualac.training.rollout import Member
+from dualac.training.learner import Learner, UpdateInputs
+from dualac.training.rollout import Rollout
 from dualac.training.run import Flags, prepare
 from dualac.types import Agent, Spec, Transition
 
@@ -52,7 +52,9 @@ def test_nothing_is_traced_again_after_its_first_call(name, compiled_afresh, mon
     path = trained(extended(run, 32), tmp_path)
     assert len(after_learning) == 1 + 23, "once to rehearse"
     assert len(set(after_learning)) == 1
-    assert {kind: traces[kind] for kind in ("init", "explore", "exploit", "hear", "reset")} == dict(init=1, explore=1, exploit=1, hear=1, reset=1)
+    assert {kind: traces[kind] for kind in ("init", "explore", "exploit", "observe_return", "reset")} == dict(
+        init=1, explore=1, exploit=1, observe_return=1, reset=1
+    )
 
     traces.clear()
     after_learning.clear()
@@ -60,7 +62,7 @@ def test_nothing_is_traced_again_after_its_first_call(name, compiled_afresh, mon
     go_on(path)
     assert len(after_learning) == 1 + 8
     assert len(set(after_learning)) == 1
-    assert all(traces[kind] <= 1 for kind in ("init", "explore", "exploit", "hear", "reset"))
+    assert all(traces[kind] <= 1 for kind in ("init", "explore", "exploit", "observe_return", "reset"))
 
 
 @pytest.mark.parametrize(("name", "seeds"), [("dac", (3,)), ("top", (3, 4))])
@@ -69,14 +71,14 @@ def test_once_rehearsed_a_run_compiles_nothing_more(name, seeds, monkeypatch, ca
     """What the compiler takes is given back before the replay grows: not at a reset, nor when the run is resumed, is it needed again. (But for a
     replay on the device, which compiles what it does when it does it.)
     """
-    rehearse, compilations = Learner.rehearse, []
+    compile_ahead, compilations = Learner.compile_ahead, []
 
     def noted(self):
-        yield from rehearse(self)
+        yield from compile_ahead(self)
         compilations.append([record.getMessage() for record in caplog.records if record.getMessage().startswith("Compiling")])
         caplog.clear()
 
-    monkeypatch.setattr(Learner, "rehearse", noted)
+    monkeypatch.setattr(Learner, "compile_ahead", noted)
     pack = seeds if len(seeds) > 1 else ()
     with jax.log_compiles():
         for steps in (24, 32):
@@ -90,7 +92,7 @@ def test_a_rehearsal_leaves_the_learner_as_it_was(name, seeds):
     run = dataclasses.replace(a_run(name), algorithm=dataclasses.replace(a_run(name).algorithm, explorer_restart_every=6 if name == "dac" else 0))
     learner = Learner([dataclasses.replace(run, seed=seed) for seed in seeds], SPEC)
     before = [learner.save(index) for index in range(len(seeds))]
-    for _ in learner.rehearse():
+    for _ in learner.compile_ahead():
         pass
     assert all(same(learner.save(index), saved) for index, saved in enumerate(before))
     assert learner.diverged() == []
@@ -235,8 +237,12 @@ def test_warm_up_acts_at_random_and_the_policy_afterwards(monkeypatch, tmp_path)
 
 def test_every_episode_that_ends_is_told_to_the_agent_with_its_return(monkeypatch, tmp_path):
     heard = []
-    hear = Learner.hear
-    monkeypatch.setattr(Learner, "hear", lambda self, returns, step: (heard.extend(r for r in returns if r is not None), hear(self, returns, step)))
+    observe_return = Learner.observe_return
+    monkeypatch.setattr(
+        Learner,
+        "observe_return",
+        lambda self, returns, step: (heard.extend(r for r in returns if r is not None), observe_return(self, returns, step)),
+    )
     path = trained(a_run(), tmp_path)
     facts = manifest(last(path))["facts"]
     assert heard == [episode["return"] for episode in facts["recent"]]
@@ -352,24 +358,24 @@ def test_two_threads_learn_what_one_learns_to_the_bit_and_xla_alone_to_rounding(
 def test_learning_from_a_replay_on_the_device_moves_nothing_to_it_or_back(pack, tmp_path):
     """From the minibatches to the metrics: a device that learns never waits for the host."""
     runs = [a_run("top", seed=seed, pack=pack) for seed in pack or (3,)]
-    members = [Member(prepare(run, tmp_path), Flags(replay_in="device")) for run in runs]
-    learner = Learner(runs, members[0].spec)
-    for member in members:
+    rollouts = [Rollout(prepare(run, tmp_path), Flags(replay_in="device")) for run in runs]
+    learner = Learner(runs, rollouts[0].spec)
+    for member in rollouts:
         member.begin_episode(0)
         for step in range(20):
             member.step(member.random_action(step), step)
-    batches = [[member.replay.sample(2, 8) for member in members] for _ in range(3)]
+    batches = [[member.replay.sample(2, 8) for member in rollouts] for _ in range(3)]
     together = [Transition._make(map(learner._together, zip(*each, strict=True))) for each in batches]
-    seen = [member.obs for member in members]
+    seen = [member.obs for member in rollouts]
     learner.learn(batches[0], seen, 10)  # which compiles
     now = jax.device_put((learner._together(seen), np.uint32(11)))
     with jax.transfer_guard("disallow_explicit"):
         for batch in together[1:]:
             learner._held, learner._tally, learner._answer = learner._learn(
-                learner._held, learner._tally, learner._learning_keys, Lesson(batch, *now)
+                learner._held, learner._tally, learner._learning_keys, UpdateInputs(batch, *now)
             )
         with pytest.raises(Exception, match="Disallowed host-to-device transfer"):
             learner.learn(batches[0], seen, 12)  # what is seen, and the number of the step, are the host's
     assert learner.diverged() == []
-    for member in members:
+    for member in rollouts:
         member.close()

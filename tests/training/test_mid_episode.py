@@ -5,7 +5,7 @@ import pytest
 
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.envs import PAPER
-from dualac.training.rollout import Member
+from dualac.training.rollout import Rollout
 from dualac.training.run import Run, prepare
 
 ONE_OF_EACH = ("dmc/humanoid-walk", "metaworld/push", "myosuite/key-turn-hard", "gym/HalfCheetah-v5")
@@ -14,7 +14,7 @@ ONE_OF_EACH = ("dmc/humanoid-walk", "metaworld/push", "myosuite/key-turn-hard", 
 def resumes(task, folder):
     """Sixty steps in one go, and the same with a checkpoint at the 37th that another process's member, as it were, takes up."""
     path = prepare(Run("dac", ALGORITHMS["dac"], task, steps=60, warmup=50, batch_size=8), folder)
-    first = Member(path)
+    first = Rollout(path)
     first.episodes = 3  # not the first that its environment plays
     first.begin_episode(0)
     seen = []
@@ -23,7 +23,7 @@ def resumes(task, folder):
         seen.append((first.obs.copy(), first.total, first.succeeded))
         if step == 37:
             first.save(step, {}, {}, 0.0)
-    again = Member(path)
+    again = Rollout(path)
     snapshot, damaged = again.checkpoints.restore()
     assert snapshot is not None
     again.checkpoints.refill(again.replay)

@@ -9,7 +9,7 @@ import pytest
 from tests.training.runs import a_run, agent_of, assert_same_run, checkpoint_steps, events, go_on, last, rows
 
 from dualac.errors import DataError
-from dualac.training.rollout import Member
+from dualac.training.rollout import Rollout
 from dualac.training.run import Run, prepare
 
 SEEDS = (3, 4)
@@ -88,7 +88,7 @@ def test_a_pack_killed_between_the_checkpoints_of_two_seeds_resumes_from_the_one
 
 
 def test_a_pack_killed_between_its_very_first_checkpoints_starts_again(straight, tmp_path, monkeypatch):
-    paths, saved, save = prepared(a_pack(steps=24), tmp_path), [], Member.save
+    paths, saved, save = prepared(a_pack(steps=24), tmp_path), [], Rollout.save
 
     def dies_at_the_second(self, *words):
         saved.append(self)
@@ -97,7 +97,7 @@ def test_a_pack_killed_between_its_very_first_checkpoints_starts_again(straight,
         save(self, *words)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Member, "save", dies_at_the_second)
+        patch.setattr(Rollout, "save", dies_at_the_second)
         with pytest.raises(KeyboardInterrupt):
             go_on(*paths)
     assert checkpoint_steps(paths[0])

@@ -92,12 +92,14 @@ def test_a_worker_that_is_asked_to_stop_checkpoints_there_and_goes_on_to_the_sam
 
 def test_a_signal_in_this_process_is_obeyed_too_and_its_handlers_are_given_back(tmp_path, monkeypatch, golden):
     from dualac.training.loop import Interrupted
-    from dualac.training.rollout import Member
+    from dualac.training.rollout import Rollout
 
-    path, step = prepare(a_run(), tmp_path), Member.step
+    path, step = prepare(a_run(), tmp_path), Rollout.step
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with monkeypatch.context() as patch:
-        patch.setattr(Member, "step", lambda self, action, at: (signal.raise_signal(signal.SIGTERM) if at == 13 else None, step(self, action, at))[1])
+        patch.setattr(
+            Rollout, "step", lambda self, action, at: (signal.raise_signal(signal.SIGTERM) if at == 13 else None, step(self, action, at))[1]
+        )
         with pytest.raises(Interrupted) as told:
             go_on(path)
     assert told.value.code == 143
@@ -109,11 +111,11 @@ def test_a_signal_in_this_process_is_obeyed_too_and_its_handlers_are_given_back(
 
 def test_a_signal_at_the_last_step_finds_the_run_done_or_resumes_to_done(tmp_path, monkeypatch, golden):
     from dualac.training.loop import Interrupted
-    from dualac.training.rollout import Member
+    from dualac.training.rollout import Rollout
 
-    path, step = prepare(a_run(), tmp_path), Member.step
+    path, step = prepare(a_run(), tmp_path), Rollout.step
     with monkeypatch.context() as patch:
-        patch.setattr(Member, "step", lambda self, action, at: (signal.raise_signal(signal.SIGINT) if at == 40 else None, step(self, action, at))[1])
+        patch.setattr(Rollout, "step", lambda self, action, at: (signal.raise_signal(signal.SIGINT) if at == 40 else None, step(self, action, at))[1])
         try:
             go_on(path)
         except Interrupted:

@@ -10,13 +10,13 @@ from jaxtyping import Array
 
 from dualac.agents.critics import Critic, CriticState
 from dualac.agents.distributions import TanhNormal
-from dualac.agents.explorers import Explorer, FromPolicy, Noise, OptimisticActor, Surroundings, UpperBoundShift
-from dualac.agents.optimizer import Trained, all_finite, bare
+from dualac.agents.explorers import AgentView, Explorer, FromPolicy, Noise, OptimisticActor, UpperBoundShift
+from dualac.agents.optimizer import Trained, all_finite, without_optimizers
 from dualac.agents.pessimism import Pessimism, spread
 from dualac.agents.policies import Policy, Soft
 from dualac.errors import UsageError
 from dualac.ops import length
-from dualac.parts.fields import settle
+from dualac.parts.fields import check_fields
 from dualac.types import Agent, Key, Metrics, Normals, Spec, Transition
 
 PESSIMISM = 3  # its stream of keys, beside the three that init is split into
@@ -44,7 +44,7 @@ class Algorithm:
 
     def __post_init__(self) -> None:
         """Parts that do not fit are refused when the row is built, not when it trains."""
-        settle(self)
+        check_fields(self)
         for part in (self.pessimism, self.policy, self.explorer, self.critic):
             if not is_dataclass(part):
                 raise UsageError(f"{type(part).__name__} is written down with a run and needs @dataclass(frozen=True) above its class")
@@ -100,21 +100,21 @@ def restart_explorer(row: Algorithm, spec: Spec, state: State, key: Key) -> Stat
     return state._replace(explorer=init(row, spec, key).explorer)
 
 
-def surroundings(row: Algorithm, state: State) -> Surroundings:
+def agent_view(row: Algorithm, state: State) -> AgentView:
     def upper(obs: Array, action: Array, optimism: Array) -> Array:
         return row.critic.upper(row.critic.values(state.critic.online.params, obs, action), optimism)
 
     policy, exploit = partial(row.policy.distribution, state.policy), partial(row.policy.exploit, state.policy)
-    return Surroundings(policy, exploit, upper, row.pessimism.floor(), partial(row.policy.bonus, state.policy))
+    return AgentView(policy, exploit, upper, row.pessimism.floor(), partial(row.policy.bonus, state.policy))
 
 
 def optimist(row: Algorithm, state: State, obs: Array) -> TanhNormal:
     """The explorer where it is the one who is judged."""
     assert isinstance(row.explorer, OptimisticActor)
-    return row.explorer.distribution(state.explorer, surroundings(row, state), obs)
+    return row.explorer.distribution(state.explorer, agent_view(row, state), obs)
 
 
-class Chance(NamedTuple):
+class UpdateNoise(NamedTuple):
     """What one update leaves to chance: three actors' noise, and a key for how critics are put together."""
 
     successor: Normals
@@ -122,17 +122,17 @@ class Chance(NamedTuple):
     explorer: Normals
     backup: Key
 
-    def shaped(self, shape: tuple[int, ...]) -> "Chance":
+    def shaped(self, shape: tuple[int, ...]) -> "UpdateNoise":
         """Its normals as noise on actions of this shape."""
-        return Chance(self.successor.reshape(shape), self.policy.reshape(shape), self.explorer.reshape(shape), self.backup)
+        return UpdateNoise(self.successor.reshape(shape), self.policy.reshape(shape), self.explorer.reshape(shape), self.backup)
 
 
-def draw(key: Key, size: int) -> Chance:
+def draw(key: Key, size: int) -> UpdateNoise:
     """For a batch whose actions are so many numbers. The normals are flat: drawn in the shape of actions they would take three times as long."""
     k_critic, *k_actors = jax.random.split(key, 3)
     k_successor, k_backup = jax.random.split(k_critic)
     successor, policy, explorer = jax.vmap(lambda one: jax.random.normal(one, (size,)))(jnp.stack([k_successor, *k_actors]))  # by one program
-    return Chance(successor, policy, explorer, k_backup)
+    return UpdateNoise(successor, policy, explorer, k_backup)
 
 
 def successor(row: Algorithm, state: State, next_obs: Array, noise: Normals) -> tuple[Array, Array]:
@@ -143,11 +143,11 @@ def successor(row: Algorithm, state: State, next_obs: Array, noise: Normals) -> 
     return action, row.policy.bonus(state.policy, log_prob)
 
 
-def learn_values(row: Algorithm, state: State, batch: Transition, chance: Chance) -> tuple[State, Metrics]:
+def learn_values(row: Algorithm, state: State, batch: Transition, noise: UpdateNoise) -> tuple[State, Metrics]:
     """y = r + gamma (certainty of the target critics at a' ~ pi(s') + what the policy is paid for being there)."""
-    action, bonus = successor(row, state, batch.next_obs, chance.successor)
+    action, bonus = successor(row, state, batch.next_obs, noise.successor)
     next_zs = row.critic.values(state.critic.target, batch.next_obs, action)
-    future = row.pessimism.backup(state.pessimism, next_zs, chance.backup) + bonus[:, None]
+    future = row.pessimism.backup(state.pessimism, next_zs, noise.backup) + bonus[:, None]
     target = jax.lax.stop_gradient(batch.reward[:, None] + row.gamma * batch.discount[:, None] * future)
 
     critic, seen = row.critic.learn(state.critic, batch, target)
@@ -167,42 +167,42 @@ def improve_policy(row: Algorithm, state: State, obs: Array, noise: Normals) -> 
 
 
 def improve_explorer(row: Algorithm, state: State, obs: Array, noise: Normals) -> tuple[State, Metrics]:
-    explorer, metrics = row.explorer.improve(state.explorer, surroundings(row, state), obs, noise)
+    explorer, metrics = row.explorer.improve(state.explorer, agent_view(row, state), obs, noise)
     return state._replace(explorer=explorer), metrics
 
 
-def follow(row: Algorithm, state: State) -> State:
-    return state._replace(critic=row.critic.follow(state.critic), policy=row.policy.follow(state.policy))
+def update_targets(row: Algorithm, state: State) -> State:
+    return state._replace(critic=row.critic.update_targets(state.critic), policy=row.policy.update_targets(state.policy))
 
 
-def improve(row: Algorithm, state: State, obs: Array, chance: Chance) -> tuple[State, Metrics]:
+def improve(row: Algorithm, state: State, obs: Array, noise: UpdateNoise) -> tuple[State, Metrics]:
     """The policy on the new critics, then the explorer on the new policy."""
-    state, of_policy = improve_policy(row, state, obs, chance.policy)
-    state, of_explorer = improve_explorer(row, state, obs, chance.explorer)
+    state, of_policy = improve_policy(row, state, obs, noise.policy)
+    state, of_explorer = improve_explorer(row, state, obs, noise.explorer)
     metrics = of_policy | of_explorer
-    return follow(row, state) if row.policy.targets_wait else state, metrics | {"finite": all_finite(metrics)}
+    return update_targets(row, state) if row.policy.targets_wait else state, metrics | {"finite": all_finite(metrics)}
 
 
 def update(row: Algorithm, state: State, batch: Transition, key: Key, count: int | Array | None = None) -> tuple[State, Metrics]:
     return step(row, state, batch, draw(key, batch.action.size), count)
 
 
-def step(row: Algorithm, state: State, batch: Transition, chance: Chance, count: int | Array | None = None) -> tuple[State, Metrics]:
+def step(row: Algorithm, state: State, batch: Transition, noise: UpdateNoise, count: int | Array | None = None) -> tuple[State, Metrics]:
     """Critics, their targets, then the actors on the new critics: at every update, or at every `delay`th (`count` came before this one)."""
     if count is None and row.policy.delay > 1:
         raise UsageError(f"the actors move once in {row.policy.delay} updates: tell update() how many came before (count)")
-    chance = chance.shaped(batch.action.shape)
-    state, of_critic = learn_values(row, state, batch, chance)
+    noise = noise.shaped(batch.action.shape)
+    state, of_critic = learn_values(row, state, batch, noise)
     if not row.policy.targets_wait:
-        state = follow(row, state)
+        state = update_targets(row, state)
     if row.policy.delay == 1:
-        state, of_actors = improve(row, state, batch.obs, chance)
+        state, of_actors = improve(row, state, batch.obs, noise)
     else:
         # `count` is one for all seeds of a pack, so that under vmap this stays a branch; NaN is what was not measured.
-        blank = jax.eval_shape(lambda: improve(row, state, batch.obs, chance))[1]
+        blank = jax.eval_shape(lambda: improve(row, state, batch.obs, noise))[1]
         idle = {name: jnp.full(like.shape, name == "finite" or jnp.nan, like.dtype) for name, like in blank.items()}
         due = (jnp.asarray(count) + 1) % row.policy.delay == 0
-        state, of_actors = jax.lax.cond(due, lambda: improve(row, state, batch.obs, chance), lambda: (state, idle))
+        state, of_actors = jax.lax.cond(due, lambda: improve(row, state, batch.obs, noise), lambda: (state, idle))
     finite = of_critic.pop("finite") & of_actors.pop("finite")
     return state, of_critic | of_actors | {"nonfinite": jnp.where(finite, 0.0, 1.0)}
 
@@ -222,12 +222,12 @@ def diagnose(row: Algorithm, state: State, batch: Transition) -> Metrics:
         "critic_dormant": row.critic.dormant(state.critic, batch.obs, batch.action),
         **{f"{name}_param_norm": length(one.params) for name, one in learned.items()},
         **row.policy.diagnose(state.policy, batch.obs),
-        **row.explorer.diagnose(state.explorer, surroundings(row, state), batch.obs),
+        **row.explorer.diagnose(state.explorer, agent_view(row, state), batch.obs),
     }
 
 
 def explore(row: Algorithm, state: State, memory: tuple[()], obs: Array, key: Key) -> tuple[Array, tuple[()]]:
-    return row.explorer.act(state.explorer, surroundings(row, state), obs, key), memory
+    return row.explorer.act(state.explorer, agent_view(row, state), obs, key), memory
 
 
 def exploit(row: Algorithm, state: State, memory: tuple[()], obs: Array) -> tuple[Array, tuple[()]]:
@@ -235,11 +235,11 @@ def exploit(row: Algorithm, state: State, memory: tuple[()], obs: Array) -> tupl
 
 
 def judged(row: Algorithm, state: State) -> State:
-    return bare(State((), state.policy, state.explorer if row.judged == "explorer" else (), ()))  # pyright: ignore[reportArgumentType]
+    return without_optimizers(State((), state.policy, state.explorer if row.judged == "explorer" else (), ()))  # pyright: ignore[reportArgumentType]
 
 
 def exploring(row: Algorithm, state: State) -> State:
-    return bare(State((), state.policy, state.explorer, state.critic._replace(target=()) if row.explorer.asks_critics else ()))  # pyright: ignore[reportArgumentType]
+    return without_optimizers(State((), state.policy, state.explorer, state.critic._replace(target=()) if row.explorer.asks_critics else ()))  # pyright: ignore[reportArgumentType]
 
 
 def value(row: Algorithm, state: State, obs: Array, action: Array) -> Array:
@@ -247,11 +247,11 @@ def value(row: Algorithm, state: State, obs: Array, action: Array) -> Array:
 
 
 def valuing(state: State) -> State:
-    return bare(State((), (), (), state.critic._replace(target=())))  # pyright: ignore[reportArgumentType]
+    return without_optimizers(State((), (), (), state.critic._replace(target=())))  # pyright: ignore[reportArgumentType]
 
 
-def hear(row: Algorithm, state: State, episode_return: Array, key: Key) -> State:
-    return state._replace(pessimism=row.pessimism.hear(state.pessimism, episode_return, key))
+def observe_return(row: Algorithm, state: State, episode_return: Array, key: Key) -> State:
+    return state._replace(pessimism=row.pessimism.observe_return(state.pessimism, episode_return, key))
 
 
 def make_agent(row: Algorithm, spec: Spec) -> Agent:
@@ -263,7 +263,7 @@ def make_agent(row: Algorithm, spec: Spec) -> Agent:
         step=partial(step, row),
         explore=partial(explore, row),
         exploit=partial(exploit, row),
-        hear=partial(hear, row),
+        observe_return=partial(observe_return, row),
         reset=partial(reset, row, spec),
         restart_explorer=partial(restart_explorer, row, spec),
         judged=partial(judged, row),

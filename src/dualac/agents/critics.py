@@ -15,7 +15,7 @@ from dualac.agents.networks import Critics, apply, dormant, sensible
 from dualac.agents.optimizer import Params, Trained, descend, polyak_average, trained
 from dualac.agents.pessimism import Stat, certainty, spread
 from dualac.errors import UsageError
-from dualac.parts.fields import settle
+from dualac.parts.fields import check_fields
 from dualac.types import Key, Spec, Transition
 
 
@@ -33,7 +33,7 @@ class Regression(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ensemble(ABC):
+class Critic(ABC):
     """`k` critics, their optimiser and their slow copies: what all kinds of critics share. A kind adds its loss and what an optimist sees in it."""
 
     k: int = 2
@@ -48,7 +48,7 @@ class Ensemble(ABC):
     """how far the target critics move to the critics each time they do (the usual tau)"""
 
     def __post_init__(self) -> None:
-        settle(self)
+        check_fields(self)
         if not 1 <= self.k <= 1000 or not sensible(self.hidden) or not 0 < self.lr < math.inf or not 0 < self.polyak <= 1:
             raise UsageError(f"{self}: k must be 1 to 1000, hidden sizes 1 to 65536, lr positive, polyak in (0, 1]")
 
@@ -69,7 +69,7 @@ class Ensemble(ABC):
         online, grad_norm = descend(state.online, grads, self.lr)
         return state._replace(online=online), Regression(zs, loss, grad_norm)
 
-    def follow(self, state: CriticState) -> CriticState:
+    def update_targets(self, state: CriticState) -> CriticState:
         """The slow copies come a little closer."""
         return state._replace(target=polyak_average(state.target, state.online.params, self.polyak))
 
@@ -92,7 +92,7 @@ class Ensemble(ABC):
 
 @final
 @dataclass(frozen=True)
-class Scalar(Ensemble):
+class Scalar(Critic):
     """Critics of one number, regressed on one target: loss = mean over the batch of sum_i (q_i - y)^2."""
 
     ensemble_stat: Stat = "std"
@@ -108,7 +108,7 @@ class Scalar(Ensemble):
 
 @final
 @dataclass(frozen=True)
-class Quantile(Ensemble):
+class Quantile(Critic):
     """Critics of `n` quantiles of the return, at levels (2j - 1) / 2n, regressed on those of the target by the quantile Huber loss:
 
     sum over the predicted index l, mean over the target's index j and the batch, sum over critics of |level_l - 1(u < 0)| H(u), u = y_j - z_l.
@@ -154,6 +154,3 @@ def _loss_and_slope(zs: Array, target: Array, kappa: float) -> tuple[Array, Arra
 
 
 quantile_huber.defvjp(_loss_and_slope, lambda kappa, slope, weight: (weight * slope, None))
-
-
-Critic = Ensemble

@@ -32,7 +32,7 @@ class TanhNormal(NamedTuple):
         x = self.mean + jnp.exp(self.log_std) * noise
         return jnp.tanh(x), self._log_prob(x, noise)
 
-    def drawn(self, key: Key) -> Float[Array, "*batch action"]:
+    def sample_action(self, key: Key) -> Float[Array, "*batch action"]:
         """An action by this key."""
         return self.sample(jax.random.normal(key, self.mean.shape, self.mean.dtype))[0]
 

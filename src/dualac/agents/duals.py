@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from dualac.agents.optimizer import Trained, descend, trained
 from dualac.errors import UsageError
-from dualac.parts.fields import settle
+from dualac.parts.fields import check_fields
 
 DualState = Trained | tuple[()]  # a held scalar has nothing to remember
 
@@ -28,7 +28,7 @@ class Held:
     """the constant"""
 
     def __post_init__(self) -> None:
-        settle(self)
+        check_fields(self)
 
     def check(self, floor: float = 0.0) -> None:
         if not floor <= self.value < math.inf:
@@ -62,7 +62,7 @@ class Learnt:
     """keep it in (4.5e-5, 1808), as BRO does"""
 
     def __post_init__(self) -> None:
-        settle(self)
+        check_fields(self)
         if not (math.isfinite(self.start) and 0 < self.lr < math.inf and 0 <= self.b1 < 1):
             raise UsageError(f"{self}: start must be finite, lr positive and b1 in [0, 1)")
 

@@ -16,14 +16,14 @@ from dualac.agents.networks import GaussianActor, Perturbation, action_dim, appl
 from dualac.agents.optimizer import Params, Trained, descend, frozen, trained
 from dualac.agents.policies import Policy
 from dualac.errors import UsageError
-from dualac.parts.fields import settle
+from dualac.parts.fields import check_fields
 from dualac.types import Key, Metrics, Normals, Spec
 
 BARRIER = 0.001
 KL_QUANTILES = {"kl_q10": 0.1, "kl_median": 0.5, "kl_q90": 0.9, "kl_q99": 0.99}
 
 
-class Surroundings(NamedTuple):
+class AgentView(NamedTuple):
     """What an explorer may see of the rest of the agent. It is given constants: nothing it does moves the others."""
 
     policy: Callable[[Array], TanhNormal]  # only of a policy that is a distribution
@@ -38,16 +38,16 @@ def require_distribution(policy: Policy, why: str) -> None:
         raise UsageError(f"{why}: {type(policy).__name__} is not a distribution; give it the explorer Noise")
 
 
-class Follower(ABC):
+class Explorer(ABC):
     """What every explorer can be asked. Those that have nothing of their own to learn are content with what stands here, and say how they act."""
 
     asks_critics = True  # whether it looks at `upper` where it acts; one that does not acts a little faster
 
     def __post_init__(self) -> None:
-        settle(self)
+        check_fields(self)
 
     @abstractmethod
-    def act(self, state: Any, around: Surroundings, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
+    def act(self, state: Any, view: AgentView, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
         """What it does."""
 
     def check(self, policy: Policy, floor: float) -> None:
@@ -56,16 +56,16 @@ class Follower(ABC):
     def init(self, key: Key, spec: Spec, floor: float) -> Any:
         return ()
 
-    def improve(self, state: Any, around: Surroundings, obs: Float[Array, "batch obs"], noise: Normals) -> tuple[Any, Metrics]:
+    def improve(self, state: Any, view: AgentView, obs: Float[Array, "batch obs"], noise: Normals) -> tuple[Any, Metrics]:
         return state, {}
 
-    def diagnose(self, state: Any, around: Surroundings, obs: Float[Array, "batch obs"]) -> Metrics:
+    def diagnose(self, state: Any, view: AgentView, obs: Float[Array, "batch obs"]) -> Metrics:
         return {}
 
 
 @final
 @dataclass(frozen=True)
-class FromPolicy(Follower):
+class FromPolicy(Explorer):
     """The policy explores by its own randomness."""
 
     asks_critics = False
@@ -73,13 +73,13 @@ class FromPolicy(Follower):
     def check(self, policy: Policy, floor: float) -> None:
         require_distribution(policy, "FromPolicy explores by the policy's own randomness")
 
-    def act(self, state: tuple[()], around: Surroundings, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
-        return around.policy(obs).drawn(key)
+    def act(self, state: tuple[()], view: AgentView, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
+        return view.policy(obs).sample_action(key)
 
 
 @final
 @dataclass(frozen=True)
-class Noise(Follower):
+class Noise(Explorer):
     """The policy's best action, blurred: clip(pi(s) + N(0, sigma^2), -1, 1)."""
 
     asks_critics = False
@@ -92,14 +92,14 @@ class Noise(Follower):
         if not 0 <= self.sigma < math.inf:
             raise UsageError(f"the noise's sigma must not be negative, not {self.sigma}")
 
-    def act(self, state: tuple[()], around: Surroundings, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
-        action = around.exploit(obs)
+    def act(self, state: tuple[()], view: AgentView, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
+        action = view.exploit(obs)
         return jnp.clip(action + self.sigma * jax.random.normal(key, action.shape, action.dtype), -1.0, 1.0)
 
 
 @final
 @dataclass(frozen=True)
-class UpperBoundShift(Follower):
+class UpperBoundShift(Explorer):
     """OAC: the policy, its mean moved in each state up the slope of the upper bound, as far as a KL allows, in closed form.
 
     mu_E = mu + c Sigma g / sqrt(g' Sigma g), g = d/dmu (Q_mu + beta_UB Q_sigma)(s, tanh mu). Its KL from the policy is c^2 / 2 whatever g is.
@@ -124,8 +124,8 @@ class UpperBoundShift(Follower):
         if self.optimism < floor:
             raise UsageError(f"the upper bound's optimism {self.optimism} lies below the pessimism {floor}")
 
-    def act(self, state: tuple[()], around: Surroundings, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
-        return self.shifted(around.policy(obs), lambda mean: around.upper(obs, jnp.tanh(mean), jnp.float32(self.optimism))).drawn(key)
+    def act(self, state: tuple[()], view: AgentView, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
+        return self.shifted(view.policy(obs), lambda mean: view.upper(obs, jnp.tanh(mean), jnp.float32(self.optimism))).sample_action(key)
 
     def shifted(self, policy: TanhNormal, upper: Callable[[Array], Array]) -> TanhNormal:
         """The policy with its mean moved. States do not see one another: the gradient of the sum is each one's own."""
@@ -146,7 +146,7 @@ class OptimistState(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class OptimisticActor(Follower):
+class OptimisticActor(Explorer):
     """DAC's second actor, which explores: loss = -E[Q_mu + beta_o Q_sigma] + tau E[KL(o || p)].
 
     It is a perturbation of the pessimist p: mean mu_p + shift(s), standard deviation sigma_p * mult(s); it acts with `std_multiplier` times that.
@@ -224,32 +224,32 @@ class OptimisticActor(Follower):
             params = self._perturbation(spec.action_dim).init(key, obs, mean)
         return OptimistState(trained(params), self.optimism.init(floor), self.kl_weight.init())
 
-    def act(self, state: OptimistState, around: Surroundings, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
-        executed = self.distribution(state, around, obs)
-        return executed.mode() if self.form == "deterministic" else executed.drawn(key)
+    def act(self, state: OptimistState, view: AgentView, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
+        executed = self.distribution(state, view, obs)
+        return executed.mode() if self.form == "deterministic" else executed.sample_action(key)
 
-    def distribution(self, state: OptimistState, around: Surroundings, obs: Float[Array, "*batch obs"]) -> TanhNormal:
+    def distribution(self, state: OptimistState, view: AgentView, obs: Float[Array, "*batch obs"]) -> TanhNormal:
         """What it acts by."""
-        return self._own(state.actor.params, around.policy(obs), obs).widened(self.std_multiplier)
+        return self._own(state.actor.params, view.policy(obs), obs).widened(self.std_multiplier)
 
-    def improve(self, state: OptimistState, around: Surroundings, obs: Float[Array, "batch obs"], noise: Normals) -> tuple[OptimistState, Metrics]:
-        optimism = self.optimism.read(state.optimism, around.floor)
+    def improve(self, state: OptimistState, view: AgentView, obs: Float[Array, "batch obs"], noise: Normals) -> tuple[OptimistState, Metrics]:
+        optimism = self.optimism.read(state.optimism, view.floor)
         kl_weight = self.kl_weight.read(state.kl_weight)
         price = kl_weight if self.largest_kl_weight is None else jnp.minimum(kl_weight, self.largest_kl_weight)
-        pessimist = frozen(around.policy(obs))
+        pessimist = frozen(view.policy(obs))
 
         def loss_of(params: Params) -> tuple[Array, Array]:
             own = self._own(params, pessimist, obs)
             executed = own.widened(self.std_multiplier)
             action, log_prob = self._action(executed, noise)
-            worth = around.upper(obs, action, optimism)
-            worth = worth + around.bonus(log_prob) if self.optimistic_entropy else worth
+            worth = view.upper(obs, action, optimism)
+            worth = worth + view.bonus(log_prob) if self.optimistic_entropy else worth
             loss = -worth.mean() + price * self._divergence(own, pessimist).mean()
             return loss, self._answered_for(own, pessimist).mean()
 
         (loss, kl), grads = jax.value_and_grad(loss_of, has_aux=True)(state.actor.params)
         excess = kl - self.target_kl
-        at_the_floor = optimism < around.floor + BARRIER
+        at_the_floor = optimism < view.floor + BARRIER
         actor, grad_norm = descend(state.actor, grads, self.lr)
         learnt = OptimistState(
             actor,
@@ -259,8 +259,8 @@ class OptimisticActor(Follower):
         of_actor = {"optimistic_actor_loss": loss, "optimistic_actor_grad_norm": grad_norm}
         return learnt, of_actor | {"kl": kl, "optimism": optimism, "kl_weight": kl_weight}
 
-    def diagnose(self, state: OptimistState, around: Surroundings, obs: Float[Array, "batch obs"]) -> Metrics:
-        params, pessimist = state.actor.params, around.policy(obs)
+    def diagnose(self, state: OptimistState, view: AgentView, obs: Float[Array, "batch obs"]) -> Metrics:
+        params, pessimist = state.actor.params, view.policy(obs)
         network = GaussianActor(self.hidden, action_dim(params)) if self.form == "independent" else self._perturbation(action_dim(params))
         seen = dormant(network, params, obs) if self.form == "independent" else dormant(network, params, obs, pessimist.mean)
         own = self._own(params, pessimist, obs)
@@ -274,13 +274,13 @@ class OptimisticActor(Follower):
             "optimistic_actor_dormant": seen,
             "optimist_std_ratio": ratio,
             "optimist_shift": jnp.median(shift),
-            "optimist_spread_ratio": self._spread(around, obs, own.mode()) / jnp.maximum(self._spread(around, obs, pessimist.mode()), 1e-12),
+            "optimist_spread_ratio": self._spread(view, obs, own.mode()) / jnp.maximum(self._spread(view, obs, pessimist.mode()), 1e-12),
             **quantiles,
         }
 
-    def _spread(self, around: Surroundings, obs: Array, action: Array) -> Array:
+    def _spread(self, view: AgentView, obs: Array, action: Array) -> Array:
         """What the critics disagree about here, on average: what one unit of optimism adds to the upper bound."""
-        return (around.upper(obs, action, jnp.float32(1.0)) - around.upper(obs, action, jnp.float32(0.0))).mean()
+        return (view.upper(obs, action, jnp.float32(1.0)) - view.upper(obs, action, jnp.float32(0.0))).mean()
 
     def _answered_for(self, own: TanhNormal, pessimist: TanhNormal) -> Float[Array, "batch"]:
         """The KL per action dimension that its duals hold."""
@@ -304,6 +304,3 @@ class OptimisticActor(Follower):
 
     def _perturbation(self, actions: int) -> Perturbation:
         return Perturbation(self.hidden, actions, self.head_gain, widens=self.form == "perturbation")
-
-
-Explorer = Follower

@@ -41,7 +41,7 @@ def descend(learner: Trained, grads: Params, lr: float, b1: float = 0.9) -> tupl
     return Trained(params, Adam(seen, mean, square)), grad_norm
 
 
-def bare(tree: Any) -> Any:
+def without_optimizers(tree: Any) -> Any:
     """The same without optimisers: what acts needs none, and each array that is handed to a compiled function costs it a microsecond."""
     return jax.tree.map(lambda node: node._replace(adam=()) if _is_trained(node) else node, tree, is_leaf=_is_trained)
 

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Int
 
 from dualac.agents.optimizer import Trained, descend, trained
 from dualac.errors import UsageError
-from dualac.parts.fields import settle
+from dualac.parts.fields import check_fields
 from dualac.theory.forms import deviation_form, exact_form, variance_form
 from dualac.theory.moments import spread
 from dualac.types import Key, Metrics
@@ -49,14 +49,14 @@ def require_disagreement(critics: int, weighed: bool, field: str = "beta") -> No
         raise UsageError(f"one critic disagrees with nobody: beta weighs nothing; raise critic.k, or set pessimism.{field} 0")
 
 
-class Attitude(ABC):
+class Pessimism(ABC):
     """What every pessimism can be asked. Most have nothing to remember, nothing to learn and hear nothing: that is what stands here.
 
     One of your own is a frozen dataclass derived from this that says what the TD target takes of the critics, and what the actor climbs.
     """
 
     def __post_init__(self) -> None:
-        settle(self)
+        check_fields(self)
 
     @abstractmethod
     def backup(self, state: Any, zs: Float[Array, "critics batch atoms"], key: Key) -> Float[Array, "batch atoms"]:
@@ -83,13 +83,13 @@ class Attitude(ABC):
     def learn(self, state: Any, zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch atoms"]) -> tuple[Any, Metrics]:
         return state, {}
 
-    def hear(self, state: Any, episode_return: Float[Array, ""], key: Key) -> Any:
+    def observe_return(self, state: Any, episode_return: Float[Array, ""], key: Key) -> Any:
         return state
 
 
 @final
 @dataclass(frozen=True)
-class Fixed(Attitude):
+class Fixed(Pessimism):
     """One beta for the TD target and the actor; `backup_beta` gives the TD target another one (the authors' public code has -1 there)."""
 
     beta: float
@@ -122,7 +122,7 @@ class Fixed(Attitude):
 
 @final
 @dataclass(frozen=True)
-class ExactCertainty(Attitude):
+class ExactCertainty(Pessimism):
     """The certainty equivalent itself, of which Fixed is an approximation: Q_mu + (1/t) log E_i e^(t (q_i - Q_mu)), in TD target and actor.
 
     The theorem has t = 2 beta, so that this is about Q_mu + beta Q_sigma^2: a variance, whose weight depends on the scale of the rewards. Fixed
@@ -162,7 +162,7 @@ class ExactCertainty(Attitude):
 
 @final
 @dataclass(frozen=True)
-class SubsetMin(Attitude):
+class SubsetMin(Pessimism):
     """REDQ: the TD target takes the minimum of `m` critics drawn at random for each update; the actor climbs the mean of all."""
 
     m: int = 2
@@ -195,7 +195,7 @@ class BanditState(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class Bandit(Attitude):
+class Bandit(Pessimism):
     """TOP: beta is drawn anew for each episode, with probability proportional to exp(w), from `arms`.
 
     Of an episode f = return - last return, standardised over the last `window` such gains; then for the arm that was played alone
@@ -242,7 +242,7 @@ class Bandit(Attitude):
     def learn(self, state: BanditState, zs: Array, target: Array) -> tuple[BanditState, Metrics]:
         return state, {"pessimism": self._beta(state)}
 
-    def hear(self, state: BanditState, episode_return: Float[Array, ""], key: Key) -> BanditState:
+    def observe_return(self, state: BanditState, episode_return: Float[Array, ""], key: Key) -> BanditState:
         gain = episode_return - state.last
         gains = jnp.concatenate([state.gains[1:], gain[None]])
         heard = state.heard + 1
@@ -266,7 +266,7 @@ def _draw(key: Key, weights: Float[Array, "arms"]) -> Int[Array, ""]:
 
 @final
 @dataclass(frozen=True)
-class DualDescent(Attitude):
+class DualDescent(Pessimism):
     """GPL: Q = Q_mu + b E|q_i - q_j| over pairs of critics, b moved by Adam down the gradient of b E[y - Q_mu].
 
     Targets above the critics, which is overestimation, make it more pessimistic. For two critics b = -1/2 is the minimum.
@@ -306,6 +306,3 @@ class DualDescent(Attitude):
         moved, _ = descend(state, jax.lax.stop_gradient(target.mean() - zs.mean()), self.lr, self.b1)
         bounded = jnp.minimum(moved.params, 0.0) if self.never_optimistic else moved.params
         return moved._replace(params=bounded), {"pessimism": state.params}
-
-
-Pessimism = Attitude

@@ -15,14 +15,14 @@ from dualac.agents.duals import Dual, DualState, Held, Learnt
 from dualac.agents.networks import DeterministicActor, GaussianActor, action_dim, apply, dormant, sensible
 from dualac.agents.optimizer import Params, Trained, descend, polyak_average, trained
 from dualac.errors import UsageError
-from dualac.parts.fields import settle
+from dualac.parts.fields import check_fields
 from dualac.types import Key, Metrics, Normals, Spec
 
 Objective = Callable[[Array, Array], Float[Array, "batch"]]  # (obs, action) -> the value an actor climbs
 
 
 @dataclass(frozen=True)
-class Actor(ABC):
+class Policy(ABC):
     """What all kinds of actors share. A kind adds its state, whose field `actor` is what is trained, its loss and how it acts."""
 
     stochastic: ClassVar[bool]  # whether it is a distribution, and so has `distribution`
@@ -36,7 +36,7 @@ class Actor(ABC):
     """updates of the critics for one of the actors (d)"""
 
     def __post_init__(self) -> None:
-        settle(self)
+        check_fields(self)
         if not sensible(self.hidden) or not 0 < self.lr < math.inf or not 1 <= self.delay <= 10_000:
             raise UsageError(f"{self}: hidden sizes must be 1 to 65536, lr positive, delay 1 to 10000")
 
@@ -67,7 +67,7 @@ class Actor(ABC):
     def improve(self, state: Any, objective: Objective, obs: Float[Array, "batch obs"], noise: Normals) -> tuple[Any, Metrics]:
         """One step up what it climbs."""
 
-    def follow(self, state: Any) -> Any:
+    def update_targets(self, state: Any) -> Any:
         """The slow copy of the actor, where there is one, comes a little closer."""
         return state
 
@@ -82,7 +82,7 @@ class SoftState(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class Soft(Actor):
+class Soft(Policy):
     """A tanh-Gaussian that maximises value and entropy: loss = E[alpha log pi(a|s) - Q(s, a)].
 
     The temperature alpha descends alpha (H - H*): it falls while the policy is more random than the target entropy H* = `entropy_per_dim` * A.
@@ -159,7 +159,7 @@ class DeterministicState(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class Deterministic(Actor):
+class Deterministic(Policy):
     """tanh(mu(s)), which climbs the value itself: loss = -E[Q(s, tanh mu(s))]. Its slow copy acts in the TD target, blurred by clipped noise.
 
     TD3's delay: the actor, its slow copy and the critics' move once in `delay` updates of the critics.
@@ -206,7 +206,7 @@ class Deterministic(Actor):
         actor, grad_norm = descend(state.actor, grads, self.lr)
         return state._replace(actor=actor), {"actor_loss": loss, "actor_grad_norm": grad_norm}
 
-    def follow(self, state: DeterministicState) -> DeterministicState:
+    def update_targets(self, state: DeterministicState) -> DeterministicState:
         return state._replace(target=polyak_average(state.target, state.actor.params, self.polyak))
 
     def diagnose(self, state: DeterministicState, obs: Float[Array, "batch obs"]) -> Metrics:
@@ -216,6 +216,3 @@ class Deterministic(Actor):
     def _mean(self, params: Params, obs: Array) -> Array:
         """The pre-tanh action."""
         return apply(DeterministicActor(self.hidden, action_dim(params)), params, obs)
-
-
-Policy = Actor

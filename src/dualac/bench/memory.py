@@ -40,7 +40,7 @@ def live(path: str, full_after: int, until: int) -> int:
         session.start(allow_inexact=False)
         for step in session.steps():
             if step == full_after:
-                fill(session.members[0].replay, session.members[0].spec)
+                fill(session.rollouts[0].replay, session.rollouts[0].spec)
             if step == until:
                 break
     status = Path("/proc/self/status").read_text().splitlines()

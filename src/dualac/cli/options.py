@@ -31,14 +31,14 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; {self.prog} --help shows what it takes")
 
-    def glance(self, words: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    def peek_batch(self, words: list[str]) -> tuple[argparse.Namespace, list[str]]:
         """The words it knows, and the others."""
         self._negative_number_matcher = NEGATIVE  # argparse's own takes -1e-3 for an option
         return self.parse_known_args(words)
 
     def parse(self, words: list[str]) -> argparse.Namespace:
         """All words or an error that suggests the option that was meant."""
-        known, unknown = self.glance(words)
+        known, unknown = self.peek_batch(words)
         if unknown:
             options = [option for action in self._actions for option in action.option_strings]
             word = unknown[0].split("=")[0]

@@ -14,7 +14,7 @@ from dualac.agents.actor_critic import Algorithm
 from dualac.api import find_algorithm
 from dualac.errors import UsageError, nearest
 from dualac.parts import user_files
-from dualac.parts.fields import settle
+from dualac.parts.fields import check_fields
 from dualac.parts.paths import replaced
 from dualac.parts.text import to_python
 from dualac.training.run import NAME, Run
@@ -42,7 +42,7 @@ class Contender:
     """replay ratios of its own, in place of the grid's"""
 
     def __post_init__(self) -> None:
-        _settle(self)
+        _check_fields(self)
         _require_free(self.run)
 
     def row(self) -> Algorithm:
@@ -71,7 +71,7 @@ class Grid:
     """at these replay ratios, full resets after these steps"""
 
     def __post_init__(self) -> None:
-        _settle(self)
+        _check_fields(self)
         _require_free(self.run)
         for axis in ("contenders", "tasks", "replay_ratios"):
             if not getattr(self, axis):
@@ -97,7 +97,7 @@ class Experiment:
     """which runs begin first: the longest, so that no core waits at the end, or the plan's first, so that what is done is always a fair comparison"""
 
     def __post_init__(self) -> None:
-        _settle(self)
+        _check_fields(self)
         if not NAME.fullmatch(self.name):
             raise UsageError(
                 f"an experiment's name is 1 to 64 letters, digits and . _ : + -, not starting with a mark: {self.name[:80]!r} is not one"
@@ -119,14 +119,14 @@ class Scale:
     run: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _settle(self)
+        _check_fields(self)
         _require_free(self.run)
 
 
-def _settle(thing: Any) -> None:
+def _check_fields(thing: Any) -> None:
     """Every field as one of its type: seeds=2.0 and NumPy's numbers are what people write."""
     try:
-        settle(thing)
+        check_fields(thing)
     except UsageError as error:
         told = str(error)
         raise UsageError(f"in the {type(thing).__name__}, {told if len(told) < 200 else told[:199] + '…'}; {SEE}") from None

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dualac.agents.actor_critic import Algorithm, surroundings
+from dualac.agents.actor_critic import Algorithm, agent_view
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.explorers import OptimisticActor
@@ -117,7 +117,7 @@ def coverage(trained: Trained, samples: int) -> Covered:
     done = [_played(loaded, optimistic, samples) for optimistic in (False, True)]
     first, second = (np.column_stack([embed(obs), action[:, 0]]) for obs, action in done)
     here = jnp.asarray(lived["obs"][states])
-    chosen = [actor(here).drawn(jax.random.key(KEY)) for actor in _actors(row, state)]
+    chosen = [actor(here).sample_action(jax.random.key(KEY)) for actor in _actors(row, state)]
     met = [float(spread(row.critic.values(state.critic.online.params, here, action).mean(axis=-1)).mean()) for action in chosen]
     title = f"{loaded.run.name} on {told(loaded)}"
     plane = Coverage(title, name, edges, rows, disagree, pessimist, optimist, visited, first, second)
@@ -161,26 +161,26 @@ def gaussians(folder: Path, means: tuple[float, ...] = (0.0, 1.0, 2.0), deviatio
 def _fields(row: Algorithm, state: Any, obs: np.ndarray, actions: np.ndarray) -> tuple[jax.Array, ...]:
     """At each of these states and actions: the critics' spread, the pessimist's density and the optimist's. (states, actions) each."""
     pessimist, optimist = _actors(row, state)
-    around, seen = [actor(jnp.asarray(obs)) for actor in (pessimist, optimist)], jnp.asarray(obs)
+    view, seen = [actor(jnp.asarray(obs)) for actor in (pessimist, optimist)], jnp.asarray(obs)
 
     def at(action: jax.Array) -> tuple[jax.Array, ...]:
         each = jnp.full((len(obs), 1), action)
         qs = row.critic.values(state.critic.online.params, seen, each).mean(axis=-1)
-        return (spread(qs), *(jnp.exp(actor.log_prob(jnp.arctanh(each))) for actor in around))
+        return (spread(qs), *(jnp.exp(actor.log_prob(jnp.arctanh(each))) for actor in view))
 
     return tuple(field.T for field in jax.jit(lambda: jax.lax.map(at, jnp.asarray(actions, jnp.float32)))())
 
 
 def _actors(row: Algorithm, state: Any) -> tuple[Any, Any]:
     assert isinstance(row.policy, Soft) and isinstance(row.explorer, OptimisticActor)  # seen to by the explorer's check, and by coverage
-    policy, explorer, around = row.policy, row.explorer, surroundings(row, state)
-    return lambda obs: policy.distribution(state.policy, obs), lambda obs: explorer.distribution(state.explorer, around, obs)
+    policy, explorer, view = row.policy, row.explorer, agent_view(row, state)
+    return lambda obs: policy.distribution(state.policy, obs), lambda obs: explorer.distribution(state.explorer, view, obs)
 
 
 def _played(loaded: LoadedAgent, optimistic: bool, samples: int) -> tuple[np.ndarray, np.ndarray]:
     """States and actions of new episodes by one of the two actors."""
     actor = _actors(loaded.run.algorithm, loaded.state)[optimistic]
-    sample = jax.jit(lambda obs, key, count: actor(obs).drawn(jax.random.fold_in(key, count)))
+    sample = jax.jit(lambda obs, key, count: actor(obs).sample_action(jax.random.fold_in(key, count)))
     seen: list[tuple[np.ndarray, np.ndarray]] = []
 
     def act(obs: np.ndarray) -> np.ndarray:

@@ -37,7 +37,7 @@ def fitted(hint: Any, value: Any, name: str) -> Any:
     raise UsageError(f"{name} cannot be {value!r}")
 
 
-def settle(thing: Any) -> None:
+def check_fields(thing: Any) -> None:
     """For a dataclass's __post_init__: every field as one of its type, or an error that names it. Frozen or not, it is still being made."""
     hints = field_hints(type(thing))
     for f in dataclasses.fields(thing):

@@ -28,7 +28,7 @@ LONG = 5.0  # seconds left of an evaluation from which on it pays to have others
 SHORT = 1.0  # seconds of an evaluation up to which it is not worth a process of its own
 
 
-class Judge(NamedTuple):
+class ValueComparison(NamedTuple):
     """What the critics make of states and actions, to be held against what came of them."""
 
     value: Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -53,7 +53,7 @@ def evaluate(
     act: Act,
     seeds: Iterable[int],
     broken: Broken = lambda seed, error: None,
-    judge: Judge | None = None,
+    judge: ValueComparison | None = None,
 ) -> list[dict[str, Any]]:
     """A row an episode: its seed, return, length, and success at any step and at the last one where the task defines success.
 
@@ -83,7 +83,7 @@ def evaluate(
     return [{"episode": index, "seed": seed, **row} for index, (seed, (row, _)) in enumerate(zip(seeds, played, strict=True))]
 
 
-class Aside(NamedTuple):
+class PendingEvaluation(NamedTuple):
     """An evaluation that goes on while the learner does."""
 
     rows: Future[list[dict[str, Any]]]
@@ -97,7 +97,7 @@ class Aside(NamedTuple):
         return rows
 
 
-class Stage:
+class Evaluator:
     """Where a run is evaluated: in an environment of its own, and, where that takes long and other cores are idle, in further ones on those."""
 
     def __init__(self, env: Guarded, others: list[int] | None = None) -> None:
@@ -108,7 +108,7 @@ class Stage:
         self._thread = ThreadPoolExecutor(1)
         self._closing = threading.Event()
 
-    def evaluate(self, act: Act, seeds: list[int], broken: Broken, judge: Judge | None = None) -> list[dict[str, Any]]:
+    def evaluate(self, act: Act, seeds: list[int], broken: Broken, judge: ValueComparison | None = None) -> list[dict[str, Any]]:
         """The first episode tells how long the others will take."""
         began = time.monotonic()
         rows = evaluate([self.env], act, seeds[:1], broken, judge)
@@ -118,7 +118,7 @@ class Stage:
         self._took = time.monotonic() - began
         return rows + [{**row, "episode": index} for index, row in enumerate(more, 1)]
 
-    def aside(self, act: Act, seeds: list[int], judge: Judge | None = None) -> Aside | None:
+    def aside(self, act: Act, seeds: list[int], judge: ValueComparison | None = None) -> PendingEvaluation | None:
         """The same rows from idle cores alone, while the caller goes on. None where no core is idle, or where waiting is a matter of a moment."""
         held = contextlib.ExitStack()
         cores = held.enter_context(borrowed(len(seeds) if self._took > SHORT else 0, self._others))
@@ -137,7 +137,7 @@ class Stage:
                 os.sched_setaffinity(0, cores)  # of this thread, and of those that it starts
                 return evaluate(self._on(cores) or [self.env], unless_closing, seeds, lambda *told: heard.append(told), judge)
 
-        return Aside(self._thread.submit(played), heard)
+        return PendingEvaluation(self._thread.submit(played), heard)
 
     def close(self) -> None:
         self._closing.set()
@@ -156,7 +156,7 @@ class Stage:
         return ready
 
 
-def play(env: gymnasium.Env, act: Act, seed: int, each_step: Callable[[], None] = lambda: None, judge: Judge | None = None) -> Played:
+def play(env: gymnasium.Env, act: Act, seed: int, each_step: Callable[[], None] = lambda: None, judge: ValueComparison | None = None) -> Played:
     """One episode. Where the environment breaks it ends, the row says so, and the error is handed over. Give it a `Guarded` environment."""
     total, length, success, steps, terminated = 0.0, 0, [], [], False
     broken: BrokenEpisodeError | None = None

@@ -21,13 +21,13 @@ from dualac.types import Agent, Key, Spec, State, Transition
 
 PIECE = 256  # states that are judged at once
 NONFINITE = "nonfinite"  # the metric that is 1 where an update saw what is not a number
-INIT, EXPLORE, UPDATE, HEAR = range(4)  # streams of JAX keys; never renumber: runs depend on it
+INIT, EXPLORE, UPDATE, OBSERVE_RETURN = range(4)  # streams of JAX keys; never renumber: runs depend on it
 
 
 Held = list[jax.Array]  # a state in the arrays of its bundle
 
 
-class Lesson(NamedTuple):
+class UpdateInputs(NamedTuple):
     """What a step of the environment has to teach: minibatches, what is seen now, and the step's number."""
 
     batches: Any
@@ -59,7 +59,7 @@ class Learner:
         gather(helping_cores())
         keys = [jax.random.split(jax.random.key(run.seed), 4) for run in runs]
         self._init_keys = [key[INIT] for key in keys]
-        self._keys = {purpose: self._stack([key[purpose] for key in keys]) for purpose in (EXPLORE, UPDATE, HEAR)}
+        self._keys = {purpose: self._stack([key[purpose] for key in keys]) for purpose in (EXPLORE, UPDATE, OBSERVE_RETURN)}
         self._learning_keys = self._keys[UPDATE], self._keys[EXPLORE]
         self._first_learning = max(run.warmup, 1)
         # Traced once and inlined wherever they are called: the same programs as without jit.
@@ -74,11 +74,11 @@ class Learner:
         # Alike: what `_learn` foresees must be what `_explore` would have decided.
         self._explore = compiled(self._lift(self._explore_held, (0, 0, 0, None)))
         self._exploit = compiled(lambda state, obs: self.agent.exploit(state, (), obs)[0])
-        self._learn = compiled(self._lift(self._learn_one, (0, 0, 0, Lesson(0, 0, None))), donate_argnums=(0, 1))
-        self._hear = compiled(self._lift(self._hear_one, (0, 0, 0, 0, None)), donate_argnums=(0,))
+        self._learn = compiled(self._lift(self._learn_one, (0, 0, 0, UpdateInputs(0, 0, None))), donate_argnums=(0, 1))
+        self._observe_return = compiled(self._lift(self._observe_return_one, (0, 0, 0, 0, None)), donate_argnums=(0,))
         self._run, self._batch = run, _blank_batch(run.batch_size, spec)
-        chance = jax.eval_shape(lambda key: self.agent.draw(key, self._batch.action.size), self._init_keys[0])
-        metrics = jax.eval_shape(self._step, self._blank, self._batch, chance, np.uint32(0))[1]
+        noise = jax.eval_shape(lambda key: self.agent.draw(key, self._batch.action.size), self._init_keys[0])
+        metrics = jax.eval_shape(self._step, self._blank, self._batch, noise, np.uint32(0))[1]
         self._names = sorted(metrics)
         self.begin()
 
@@ -90,7 +90,7 @@ class Learner:
         self._foreseen: Foreseen | None = None
         self._answer: jax.Array | None = None  # of the last call that learned: the actions that it foresaw, and whether it diverged
 
-    def rehearse(self) -> Iterator[None]:
+    def compile_ahead(self) -> Iterator[None]:
         """Do all that a run will ask for once, with zeros, and go back: then nothing of the agent is left to compile. It pauses where compiling has
         taken most, so that this can be given back.
         """
@@ -102,7 +102,7 @@ class Learner:
         self.learn([jax.tree.map(lambda leaf: np.stack([leaf] * self._run.replay_ratio), batch)] * self.size, obs, step)
         yield
         self.explore(obs, step)
-        self.hear([0.0] * self.size, step)
+        self.observe_return([0.0] * self.size, step)
         if self._run.resets or self._run.reset_every:
             self.reset(step, same_init=False)
             yield
@@ -136,16 +136,16 @@ class Learner:
     def learn(self, batches: list[Transition], obs: list[np.ndarray], step: int) -> None:
         """A step's updates; and in the same call, since one more would cost more, the actions that `explore` will be asked for if nothing changes."""
         batch = Transition._make(map(self._together, zip(*batches, strict=True)))
-        lesson = Lesson(batch, self._together(obs), np.uint32(step))
+        lesson = UpdateInputs(batch, self._together(obs), np.uint32(step))
         self._held, self._tally, self._answer = self._learn(self._held, self._tally, self._learning_keys, lesson)
         self._foreseen = Foreseen(self._held, obs, step + 1)
 
-    def hear(self, returns: list[float | None], step: int) -> None:
+    def observe_return(self, returns: list[float | None], step: int) -> None:
         """Tell those whose episode ended what it returned."""
         if any(value is not None for value in returns):
             heard = [to_float32(value or 0.0) for value in returns]
             ended = [np.bool_(value is not None) for value in returns]
-            self._held = self._hear(self._held, self._together(heard), self._together(ended), self._keys[HEAR], np.uint32(step))
+            self._held = self._observe_return(self._held, self._together(heard), self._together(ended), self._keys[OBSERVE_RETURN], np.uint32(step))
 
     def reset(self, step: int, *, same_init: bool) -> None:
         self._renew(self._reset, 0 if same_init else step)
@@ -212,7 +212,7 @@ class Learner:
     def _explore_one(self, state: State, obs: jax.Array, key: jax.Array, step: jax.Array) -> jax.Array:
         return self._act(self.agent.exploring(state), (), obs, jax.random.fold_in(key, step))[0]
 
-    def _learn_one(self, held: Held, tally: jax.Array, keys: tuple[Key, Key], lesson: Lesson) -> tuple[Held, jax.Array, jax.Array]:
+    def _learn_one(self, held: Held, tally: jax.Array, keys: tuple[Key, Key], lesson: UpdateInputs) -> tuple[Held, jax.Array, jax.Array]:
         def body(carry: tuple[State, jax.Array], inputs: tuple[Transition, Any, jax.Array]) -> tuple[tuple[State, jax.Array], None]:
             state, metrics = self._step(carry[0], *inputs)
             values = jnp.stack([metrics[name] for name in self._names])
@@ -222,15 +222,15 @@ class Learner:
         batches, obs, step = lesson
         updates = batches.reward.shape[0]
         update_keys = jax.random.split(jax.random.fold_in(keys[0], step), updates)
-        chances = jax.vmap(lambda key: self.agent.draw(key, batches.action[0].size))(update_keys)  # all at once: a third of the time of one by one
+        noises = jax.vmap(lambda key: self.agent.draw(key, batches.action[0].size))(update_keys)  # all at once: a third of the time of one by one
         counts = (step - np.uint32(self._first_learning)) * np.uint32(updates) + jnp.arange(updates, dtype=jnp.uint32)
-        state, tally = jax.lax.scan(body, (self._state(held), tally), (batches, chances, counts))[0]
+        state, tally = jax.lax.scan(body, (self._state(held), tally), (batches, noises, counts))[0]
         state = jax.lax.optimization_barrier(state)  # so that it acts by the same program as where it only acts
         action = self._explore_one(state, obs, keys[1], step + 1)
         return self._bundle.tie(state), tally, jnp.append(action, tally[self._names.index(NONFINITE), 0])
 
-    def _hear_one(self, held: Held, heard: jax.Array, ended: jax.Array, key: jax.Array, step: jax.Array) -> Held:
-        told = self._bundle.tie(self.agent.hear(self._state(held), heard, jax.random.fold_in(key, step)))
+    def _observe_return_one(self, held: Held, heard: jax.Array, ended: jax.Array, key: jax.Array, step: jax.Array) -> Held:
+        told = self._bundle.tie(self.agent.observe_return(self._state(held), heard, jax.random.fold_in(key, step)))
         return [jnp.where(ended, new, old) for new, old in zip(told, held, strict=True)]
 
     def _renewal(self, renew: Callable[[State, Key], State]) -> Callable:

@@ -25,9 +25,9 @@ from dualac.machine.memory import give_back, give_back_heap
 from dualac.parts.as_json import difference
 from dualac.runs.lock import owned
 from dualac.training.checkpoint import Snapshot
-from dualac.training.evaluation import Aside, Broken, Judge, summary
+from dualac.training.evaluation import Broken, PendingEvaluation, ValueComparison, summary
 from dualac.training.learner import Learner
-from dualac.training.rollout import Member
+from dualac.training.rollout import Rollout
 from dualac.training.run import USUAL, Flags, commit, write_json
 from dualac.types import Report
 
@@ -48,8 +48,8 @@ def train(paths: list[Path], report: Report, flags: Flags = USUAL) -> None:
         stack.callback(session.close)
         try:
             session.start(allow_inexact=flags.allow_inexact)
-            for member in session.members:
-                (member.path / "FAILED").unlink(missing_ok=True)  # DONE stays, to be compared with what comes now
+            for rollout in session.rollouts:
+                (rollout.path / "FAILED").unlink(missing_ok=True)  # DONE stays, to be compared with what comes now
             session.running = True
             for step in session.steps():
                 if asked and step < session.run.steps:
@@ -72,8 +72,8 @@ class Session:
 
     def __init__(self, paths: list[Path], report: Report, flags: Flags) -> None:
         use_compilation_cache()
-        self.members = [Member(path, flags, together=len(paths)) for path in paths]
-        self.run = self.members[0].run
+        self.rollouts = [Rollout(path, flags, together=len(paths)) for path in paths]
+        self.run = self.rollouts[0].run
         self.fingerprint = fingerprint()
         self.step = 0
         self.running = False  # whether it came as far as to its first step
@@ -81,21 +81,21 @@ class Session:
         self._began = time.monotonic()
         self._pace = _Pace()
         self._fresh = False  # whether the initial policy is still to be evaluated
-        self._shown: list[dict[str, Any]] = [{} for _ in self.members]
-        self._aside: dict[int, tuple[int, Aside]] = {}  # of a member, the step whose policy is being evaluated while it learns on
+        self._shown: list[dict[str, Any]] = [{} for _ in self.rollouts]
+        self._aside: dict[int, tuple[int, PendingEvaluation]] = {}  # of a member, the step whose policy is being evaluated while it learns on
 
     def start(self, *, allow_inexact: bool) -> None:
         """Stand at the last whole checkpoint, or at the first step."""
-        for member in self.members:
-            if not member.checkpoints.steps() and member.log.last_event(STARTED, FIRST_CHECKPOINT) == FIRST_CHECKPOINT:
-                raise DataError(f"{member.path} has lost its checkpoints; move it away or choose another --out")
+        for rollout in self.rollouts:
+            if not rollout.checkpoints.steps() and rollout.log.last_event(STARTED, FIRST_CHECKPOINT) == FIRST_CHECKPOINT:
+                raise DataError(f"{rollout.path} has lost its checkpoints; move it away or choose another --out")
         found = self._restore()
-        for member, (_, damaged) in zip(self.members, found, strict=True):
+        for rollout, (_, damaged) in zip(self.rollouts, found, strict=True):
             for sentence in damaged:
-                self._warn(member, "damaged_checkpoint", sentence)
+                self._warn(rollout, "damaged_checkpoint", sentence)
         if jax.default_backend() == "cpu" and (reason := ops.why_not()):
             idle = f", and {len(helping_cores())} of its cores stay idle" if helping_cores() else ""
-            self._warn(self.members[0], "slow_kernels", f"layers are computed by XLA, which is slower{idle}: {reason}")
+            self._warn(self.rollouts[0], "slow_kernels", f"layers are computed by XLA, which is slower{idle}: {reason}")
         snapshots = [snapshot for snapshot, _ in found if snapshot is not None]
         if snapshots:
             self._resume(snapshots, allow_inexact=allow_inexact)
@@ -107,9 +107,9 @@ class Session:
         """Built when first needed, not before the first steps: that a task works is seen at once, while compiling takes seconds. Nor later: what
         compiling needs is given back before the replay grows.
         """
-        learner = Learner([member.run for member in self.members], self.members[0].spec)
+        learner = Learner([rollout.run for rollout in self.rollouts], self.rollouts[0].spec)
         if self.step < self.run.steps:
-            for _ in learner.rehearse():
+            for _ in learner.compile_ahead():
                 gc.collect()  # tracing leaves cycles behind
                 give_back()
         return learner
@@ -119,20 +119,20 @@ class Session:
         give_back_heap()  # what it took to come here
         for step in range(self.step + 1, run.steps + 1):
             if run.resets_after(step - 1):
-                self.introduce()
+                self.evaluate_initial_policy()
                 self.learner.reset(step - 1, same_init=run.reset_same_init)
                 self._event("reset")
             if run.restarts_explorer_after(step - 1):
-                self.introduce()
+                self.evaluate_initial_policy()
                 self.learner.restart_explorer(step - 1)
                 self._event("explorer_restarted")
             if step < run.warmup:
-                returns = self._interact([member.random_action(step) for member in self.members], step)
+                returns = self._interact([rollout.random_action(step) for rollout in self.rollouts], step)
             else:
-                self.introduce()
-                returns = self._interact(self.learner.explore([member.obs for member in self.members], step), step)
+                self.evaluate_initial_policy()
+                returns = self._interact(self.learner.explore([rollout.obs for rollout in self.rollouts], step), step)
                 self._learn(step)
-            self._hear(returns, step)  # last: an episode's last updates are still of its own attitude
+            self._observe_return(returns, step)  # last: an episode's last updates are still of its own attitude
             self.step = step
             if step % run.log_every == 0:
                 self._tidily(self.log)
@@ -142,9 +142,9 @@ class Session:
                 self._tidily(self.checkpoint)
             if time.monotonic() - last > TICK:
                 last = time.monotonic()
-                self.tell("progress")
+                self.report_progress("progress")
                 if self._aside and all(aside.rows.done() for _, aside in self._aside.values()):
-                    self.conclude()
+                    self.collect_evaluations()
             yield step
 
     def _tidily(self, act: Callable[[], None]) -> None:
@@ -153,23 +153,23 @@ class Session:
         give_back_heap()
 
     def _interact(self, actions: list[np.ndarray], step: int) -> list[float | None]:
-        return [member.step(action, step) for member, action in zip(self.members, actions, strict=True)]
+        return [rollout.step(action, step) for rollout, action in zip(self.rollouts, actions, strict=True)]
 
-    def _hear(self, returns: list[float | None], step: int) -> None:
+    def _observe_return(self, returns: list[float | None], step: int) -> None:
         if any(value is not None for value in returns):
-            self.introduce()
-            self.learner.hear(returns, step)
+            self.evaluate_initial_policy()
+            self.learner.observe_return(returns, step)
 
     def _learn(self, step: int) -> None:
-        if not all(member.replay.size for member in self.members):
+        if not all(rollout.replay.size for rollout in self.rollouts):
             return  # all that was lived so far was broken
-        batches = [member.replay.sample(self.run.replay_ratio, self.run.batch_size) for member in self.members]
-        self.learner.learn(batches, [member.obs for member in self.members], step)
-        diverged = [str(self.members[index].run.seed) for index in self.learner.diverged()]
+        batches = [rollout.replay.sample(self.run.replay_ratio, self.run.batch_size) for rollout in self.rollouts]
+        self.learner.learn(batches, [rollout.obs for rollout in self.rollouts], step)
+        diverged = [str(self.rollouts[index].run.seed) for index in self.learner.diverged()]
         if diverged:
             raise RunFailedError(f"diverged: a loss or a value of seed {', '.join(diverged)} is no longer finite at step {step}")
 
-    def introduce(self) -> None:
+    def evaluate_initial_policy(self) -> None:
         """Evaluate the initial policy, as step 0, before anything can change it; a run that has a checkpoint has done so."""
         if self._fresh:
             self._fresh = False
@@ -177,169 +177,169 @@ class Session:
 
     def log(self) -> None:
         learning = self.step >= self.run.warmup
-        for i, member in enumerate(self.members):
-            row = member.rollout_metrics() | (self._learning_metrics(i, member) if learning else {})
-            clock = {"time/total_timesteps": self.step, "time/fps": self._pace.speed(self.step), "time/time_elapsed": self._seconds(member)}
-            member.log.training(row | clock | {"train/n_updates": self._updates()}, self.step)
+        for i, rollout in enumerate(self.rollouts):
+            row = rollout.rollout_metrics() | (self._learning_metrics(i, rollout) if learning else {})
+            clock = {"time/total_timesteps": self.step, "time/fps": self._pace.speed(self.step), "time/time_elapsed": self._seconds(rollout)}
+            rollout.log.training(row | clock | {"train/n_updates": self._updates()}, self.step)
             self._shown[i] |= row
         if learning:
             self.learner.forget_metrics()
-        self.tell("progress")
+        self.report_progress("progress")
 
-    def _learning_metrics(self, index: int, member: Member) -> dict[str, float]:
+    def _learning_metrics(self, index: int, rollout: Rollout) -> dict[str, float]:
         """Means over the updates since the last row, and what one batch shows now."""
-        if not member.replay.size:
+        if not rollout.replay.size:
             return {}
-        return self.learner.metrics(index) | self.learner.diagnose(index, member.glance(self.step))
+        return self.learner.metrics(index) | self.learner.diagnose(index, rollout.peek_batch(self.step))
 
     def evaluate(self) -> None:
-        self.introduce()
-        self.conclude()
+        self.evaluate_initial_policy()
+        self.collect_evaluations()
         self._evaluate_at(self.step, aside=self.step < self.run.steps)
 
     def _evaluate_at(self, step: int, *, owing: list[int] | None = None, aside: bool = False) -> None:
         """Of all members, or of those that owe it. `aside`: on idle cores while learning goes on, where there are any."""
-        for i in range(len(self.members)) if owing is None else owing:
-            member = self.members[i]
-            seeds, judge = member.eval_seeds(step), Judge(self.learner.value(i), member.run.algorithm.gamma)
-            begun = member.stage.aside(self.learner.exploit(i), seeds, judge) if aside else None
+        for i in range(len(self.rollouts)) if owing is None else owing:
+            rollout = self.rollouts[i]
+            seeds, judge = rollout.eval_seeds(step), ValueComparison(self.learner.value(i), rollout.run.algorithm.gamma)
+            begun = rollout.stage.aside(self.learner.exploit(i), seeds, judge) if aside else None
             if begun:
                 self._aside[i] = step, begun
             else:
-                self._evaluated(i, step, member.stage.evaluate(self.learner.exploit(i), seeds, self._broken(i, step), judge))
+                self._evaluated(i, step, rollout.stage.evaluate(self.learner.exploit(i), seeds, self._broken(i, step), judge))
         if not self._aside:
-            self.tell("evaluated")
+            self.report_progress("evaluated")
 
-    def conclude(self) -> None:
+    def collect_evaluations(self) -> None:
         """Write down what was evaluated meanwhile, waiting for it if need be."""
         while self._aside:
             i, (step, begun) = self._aside.popitem()
             self._evaluated(i, step, begun.wait(self._broken(i, step)))
             if not self._aside:
-                self.tell("evaluated")
+                self.report_progress("evaluated")
 
     def _broken(self, index: int, step: int) -> Broken:
-        return functools.partial(self.members[index].count_bad_evaluation, step)
+        return functools.partial(self.rollouts[index].count_bad_evaluation, step)
 
     def _evaluated(self, index: int, step: int, rows: list[dict[str, Any]]) -> None:
         means = summary(rows, self.run.protocol.success)
-        self.members[index].log.evaluation([{"step": step, **row} for row in rows], means, step)
+        self.rollouts[index].log.evaluation([{"step": step, **row} for row in rows], means, step)
         self._shown[index] |= means
 
     def checkpoint(self) -> None:
-        self.introduce()
+        self.evaluate_initial_policy()
         if any(step < self.step for step, _ in self._aside.values()):
-            self.conclude()
-        for i, member in enumerate(self.members):
-            first = not member.checkpoints.steps()
-            member.owes_evaluation = i in self._aside  # of this very step: whoever resumes here evaluates again
-            member.save(self.step, self.learner.save(i), self.fingerprint, self._seconds(member))
+            self.collect_evaluations()
+        for i, rollout in enumerate(self.rollouts):
+            first = not rollout.checkpoints.steps()
+            rollout.owes_evaluation = i in self._aside  # of this very step: whoever resumes here evaluates again
+            rollout.save(self.step, self.learner.save(i), self.fingerprint, self._seconds(rollout))
             if first:
-                member.log.event(FIRST_CHECKPOINT, self.step)
+                rollout.log.event(FIRST_CHECKPOINT, self.step)
 
     def done(self) -> None:
-        for member in self.members:
-            member.attempt.require()
-            commit(member.path, self.step, member.run.identity())
+        for rollout in self.rollouts:
+            rollout.attempt.require()
+            commit(rollout.path, self.step, rollout.run.identity())
         self._event("done")
-        self.tell("done")
+        self.report_progress("done")
 
     def interrupted(self) -> None:
         self._event("interrupted")
-        self.tell("interrupted")
+        self.report_progress("interrupted")
 
     def fail(self, error: Exception) -> None:
         """Say on disk why the run ended, so that nobody averages over it unaware."""
-        for member in self.members:
-            write_json(member.path / "FAILED", {"step": self.step, "reason": str(error), "error": type(error).__name__})
+        for rollout in self.rollouts:
+            write_json(rollout.path / "FAILED", {"step": self.step, "reason": str(error), "error": type(error).__name__})
             trace = "".join(traceback.format_exception(error))  # what the environment raised is the cause of the failure
-            (member.path / "traceback.txt").write_text(f"{trace}\nWhat the run's process, and an environment's own, wrote is in worker.log.\n")
-            member.log.event("failed", self.step, reason=str(error))
+            (rollout.path / "traceback.txt").write_text(f"{trace}\nWhat the run's process, and an environment's own, wrote is in worker.log.\n")
+            rollout.log.event("failed", self.step, reason=str(error))
 
     def resumption(self) -> str:
         """The command that goes on from the last checkpoint."""
-        return f"dualac resume {shlex.join(str(member.path) for member in self.members)}"
+        return f"dualac resume {shlex.join(str(rollout.path) for rollout in self.rollouts)}"
 
-    def tell(self, kind: str) -> None:
+    def report_progress(self, kind: str) -> None:
         speed = self._pace.speed(self.step)
         learning = self.step > self.run.warmup and speed > 0
         left = (self.run.steps - self.step) / speed if learning else None  # warm-up is fast and says nothing about the rest
         target = getattr(self.run.algorithm.explorer, "target_kl", None)
-        for member, shown in zip(self.members, self._shown, strict=True):
-            about = {"seed": member.run.seed, "path": str(member.path), "step": self.step, "steps": self.run.steps, "target_kl": target}
+        for rollout, shown in zip(self.rollouts, self._shown, strict=True):
+            about = {"seed": rollout.run.seed, "path": str(rollout.path), "step": self.step, "steps": self.run.steps, "target_kl": target}
             self._report({"kind": kind, **about, "fps": speed, "eta": left, "metrics": shown})
 
     def close(self) -> None:
-        for member in self.members:
-            member.close()
+        for rollout in self.rollouts:
+            rollout.close()
 
     def _restore(self) -> list[tuple[Snapshot | None, list[str]]]:
         """The newest checkpoint that all seeds of the pack have: a kill may fall between two seeds' writing of the same step."""
-        newest, damaged = None, [[] for _ in self.members]
+        newest, damaged = None, [[] for _ in self.rollouts]
         while True:
-            found = [member.checkpoints.restore(newest) for member in self.members]
+            found = [rollout.checkpoints.restore(newest) for rollout in self.rollouts]
             for told, (_, sentences) in zip(damaged, found, strict=True):
                 told.extend(sentences)
             steps = [-1 if snapshot is None else snapshot.step for snapshot, _ in found]
             if len(set(steps)) == 1:
                 break
             newest = min(steps)
-        if steps[0] < 0 and all(member.checkpoints.steps() for member in self.members):
+        if steps[0] < 0 and all(rollout.checkpoints.steps() for rollout in self.rollouts):
             told = "; ".join(sentence for sentences in damaged for sentence in sentences)
             raise DataError(
-                f"the seeds of {self.members[0].path.parent} have no whole checkpoint of one step ({told}); move them away or choose another --out"
+                f"the seeds of {self.rollouts[0].path.parent} have no whole checkpoint of one step ({told}); move them away or choose another --out"
             )
-        for member in self.members:
-            member.checkpoints.forget_after(steps[0])
+        for rollout in self.rollouts:
+            rollout.checkpoints.forget_after(steps[0])
         return [(snapshot, told) for (snapshot, _), told in zip(found, damaged, strict=True)]
 
     def _begin(self) -> None:
         """From the first step: a new run, or one that was killed before it came to its first checkpoint."""
-        for member in self.members:
-            member.start_over()
-            member.log.rewind({})
-            write_json(member.path / "machine.json", describe())
-            self._test_replay(member)
-            member.begin_episode(0)
+        for rollout in self.rollouts:
+            rollout.start_over()
+            rollout.log.rewind({})
+            write_json(rollout.path / "machine.json", describe())
+            self._test_replay(rollout)
+            rollout.begin_episode(0)
         self._fresh = True
         self._event(STARTED)
-        self.tell("started")
+        self.report_progress("started")
 
     def _resume(self, snapshots: list[Snapshot], *, allow_inexact: bool) -> None:
         changes = [difference(self.fingerprint, snapshot.facts["fingerprint"]) for snapshot in snapshots]
-        for member, changed in zip(self.members, changes, strict=True):
+        for rollout, changed in zip(self.rollouts, changes, strict=True):
             if changed and not allow_inexact:
-                raise DataError(f"{member.path} cannot be resumed to the bit here ({'; '.join(changed)}); --allow-inexact resumes it all the same")
+                raise DataError(f"{rollout.path} cannot be resumed to the bit here ({'; '.join(changed)}); --allow-inexact resumes it all the same")
         self.step = snapshots[0].step
         self.learner.restore(snapshots)  # first: all is compiled before the replays are read
         give_back_heap()
-        for member, snapshot, changed in zip(self.members, snapshots, changes, strict=True):
-            member.checkpoints.refill(member.replay)
-            self._test_replay(member)
-            trouble = member.restore(snapshot)
+        for rollout, snapshot, changed in zip(self.rollouts, snapshots, changes, strict=True):
+            rollout.checkpoints.refill(rollout.replay)
+            self._test_replay(rollout)
+            trouble = rollout.restore(snapshot)
             for sentence in [*changed, *([trouble] if trouble else [])]:
-                self._warn(member, "inexact_resume", sentence)
+                self._warn(rollout, "inexact_resume", sentence)
         self._event("resumed", **origin())
-        self.tell("resumed")
-        owing = [i for i, member in enumerate(self.members) if member.owes_evaluation]
+        self.report_progress("resumed")
+        owing = [i for i, rollout in enumerate(self.rollouts) if rollout.owes_evaluation]
         if owing:
             self._evaluate_at(self.step, owing=owing)
 
-    def _test_replay(self, member: Member) -> None:
-        trouble = member.test_replay(self.step)
+    def _test_replay(self, rollout: Rollout) -> None:
+        trouble = rollout.test_replay(self.step)
         if trouble:
-            self._warn(member, "not_replayable", trouble)
+            self._warn(rollout, "not_replayable", trouble)
 
-    def _warn(self, member: Member, kind: str, sentence: str) -> None:
-        member.log.event(kind, self.step, reason=sentence)
-        self._report({"kind": "warning", "seed": member.run.seed, "text": sentence})
+    def _warn(self, rollout: Rollout, kind: str, sentence: str) -> None:
+        rollout.log.event(kind, self.step, reason=sentence)
+        self._report({"kind": "warning", "seed": rollout.run.seed, "text": sentence})
 
     def _event(self, kind: str, **facts: Any) -> None:
-        for member in self.members:
-            member.log.event(kind, self.step, **facts)
+        for rollout in self.rollouts:
+            rollout.log.event(kind, self.step, **facts)
 
-    def _seconds(self, member: Member) -> float:
-        return member.seconds + time.monotonic() - self._began
+    def _seconds(self, rollout: Rollout) -> float:
+        return rollout.seconds + time.monotonic() - self._began
 
     def _updates(self) -> int:
         return max(0, self.step - max(self.run.warmup, 1) + 1) * self.run.replay_ratio

@@ -101,7 +101,7 @@ class Replay:
         """Minibatches drawn uniformly with replacement, in one gather."""
         return self._gather(self._sampler.integers(0, self.size, (minibatches, batch_size)))
 
-    def glance(self, generator: np.random.Generator, batch_size: int) -> Transition:
+    def peek_batch(self, generator: np.random.Generator, batch_size: int) -> Transition:
         """A minibatch that the sampler does not notice."""
         return self._gather(generator.integers(0, self.size, (batch_size,)))
 

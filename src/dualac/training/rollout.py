@@ -12,7 +12,7 @@ from dualac.machine.memory import require_memory
 from dualac.parts.as_json import difference
 from dualac.runs.lock import Attempt
 from dualac.training.checkpoint import Arrays, Checkpoints, Facts, Snapshot
-from dualac.training.evaluation import Stage
+from dualac.training.evaluation import Evaluator
 from dualac.training.log import Log
 from dualac.training.replay import Replay, Ring, replay_bytes
 from dualac.training.run import USUAL, Flags, Run, load, record_task
@@ -36,7 +36,7 @@ def episode_seed(seed: int, purpose: int, *index: int) -> int:
     return int(stream(seed, purpose, *index).generate_state(1)[0] >> 1)
 
 
-class Member:
+class Rollout:
     def __init__(self, path: Path, flags: Flags = USUAL, *, together: int = 1) -> None:
         """`together`: how many seeds have their replay in this process."""
         self.path, self._flags = path, flags
@@ -44,7 +44,7 @@ class Member:
         self.run: Run = load(path)
         self.env = Guarded(self.run.task, self.run.protocol, isolated=flags.isolated)
         self.eval_env = Guarded(self.run.task, self.run.protocol, isolated=flags.isolated)
-        self.stage = Stage(self.eval_env)
+        self.stage = Evaluator(self.eval_env)
         if self.env.describe() != self.eval_env.describe():
             raise DataError(
                 f"{self.run.task} is another task each time it is made ({'; '.join(difference(self.env.describe(), self.eval_env.describe()))})"
@@ -143,14 +143,14 @@ class Member:
         """
         seed = episode_seed(self.run.seed, REPLAYED)
         try:
-            self.replays = self._glimpse(seed) == self._glimpse(seed)
+            self.replays = self._first_steps(seed) == self._first_steps(seed)
         except BrokenEpisodeError as error:
             self.log.event("bad_evaluation", step, where="self-test", seed=seed, reason=str(error))
         if self.replays:
             return None
         return f"{NOT_AGAIN.format(self.run.task)}: where it is stopped and resumed, the episode in flight will be cut"
 
-    def _glimpse(self, seed: int) -> bytes:
+    def _first_steps(self, seed: int) -> bytes:
         """The first steps of an episode of fixed actions, to the bit."""
         seen = [self.eval_env.reset(seed=seed)[0].tobytes()]
         for action in np.random.default_rng(seed).uniform(-1.0, 1.0, (TEST_STEPS, self.spec.action_dim)).astype(np.float32):
@@ -163,9 +163,9 @@ class Member:
     def eval_seeds(self, step: int) -> list[int]:
         return [episode_seed(self.run.seed, EVALUATIONS, step, episode) for episode in range(self.run.protocol.eval_episodes)]
 
-    def glance(self, step: int) -> Transition:
+    def peek_batch(self, step: int) -> Transition:
         """A minibatch to look at, which changes nothing."""
-        return self.replay.glance(np.random.default_rng(stream(self.run.seed, GLANCE, step)), self.run.batch_size)
+        return self.replay.peek_batch(np.random.default_rng(stream(self.run.seed, GLANCE, step)), self.run.batch_size)
 
     def rollout_metrics(self) -> dict[str, float]:
         metrics: dict[str, float] = {"time/episodes": self.episodes, "rollout/bad_transitions": self.bad_total}

@@ -14,7 +14,7 @@ from dualac.agents.actor_critic import Algorithm
 from dualac.envs import Protocol
 from dualac.errors import DataError, DualacError, RunFailedError, UsageError, refusal
 from dualac.parts.as_json import difference, from_json, to_json
-from dualac.parts.fields import PART, settle
+from dualac.parts.fields import PART, check_fields
 from dualac.runs.lock import owned
 
 DONE = "DONE"
@@ -63,7 +63,7 @@ class Run:
     """the seeds that share one vmapped program with this one; empty when it runs alone"""
 
     def __post_init__(self) -> None:
-        settle(self)  # steps=1e6 is what people type
+        check_fields(self)  # steps=1e6 is what people type
         ranges = {
             "seed": (0, 2**31 - 1), "steps": (1, 10**12), "warmup": (0, 10**12), "replay_ratio": (1, 1024), "batch_size": (1, 2**20),
             "capacity": (1, 10**10), "reset_every": (0, 10**12), "eval_every": (1, 10**12),

@@ -49,7 +49,7 @@ def _read(words: list[str]) -> tuple[Any, argparse.Namespace]:
     parser = _parser()
     of_run = add_run_options(parser, Run("dac", ALGORITHMS["dac"], ""), ("steps", "replay_ratio"))
     of_agents = _agent_options(parser, list(ALGORITHMS.values()), [])
-    asked, _ = parser.glance(words)
+    asked, _ = parser.peek_batch(words)
     experiment = _experiment(asked)
     contenders = agents(experiment)
     of_agents += _agent_options(parser, [one.row() for one in contenders], of_agents)  # an agent of one's own may have others

@@ -13,7 +13,7 @@ def evaluate(words: list[str]) -> int:
     from dualac.cli.summary import as_json, random_rows, tell
     from dualac.envs.faults.guarded import Guarded
     from dualac.machine.cores import usable_cores
-    from dualac.training.evaluation import Stage
+    from dualac.training.evaluation import Evaluator
     from dualac.training.policy import load_policy
     from dualac.training.rollout import BASELINE, episode_seed
 
@@ -29,7 +29,7 @@ def evaluate(words: list[str]) -> int:
     policy = load_policy(asked.path, asked.step)
     for sentence in policy.damaged:
         warn(sentence)
-    stage = Stage(Guarded(policy.run.task, policy.run.protocol), usable_cores()[1:])
+    stage = Evaluator(Guarded(policy.run.task, policy.run.protocol), usable_cores()[1:])
     seeds = [episode_seed(asked.seed, BASELINE, episode) for episode in range(asked.episodes)]
     rows = stage.evaluate(policy, seeds, lambda seed, error: warn(f"the episode of seed {seed} broke: {error}"))
     random = random_rows(stage.env, seeds)

@@ -88,7 +88,7 @@ def read_training(name: str, words: list[str], parts: dict[str, Any] | None = No
     add_launch_options(parser)
     settable = add_run_options(parser, template, protocol="paper")
     of_algorithm = options_of(parser, template.algorithm, f"the algorithm: {name}", prefix="algorithm.", instead=parts)
-    asked, _ = parser.glance(words)
+    asked, _ = parser.peek_batch(words)
     others = {path.removeprefix("algorithm."): part for path, part in given([o for o in of_algorithm if is_part(o.hint)], asked).items()}
     if others != (parts or {}):
         return read_training(name, words, others)  # which have options of their own

@@ -124,8 +124,10 @@ def gymnasiums_own(another: Callable[[], Adapted]) -> Iterator[Finding]:
     stopped = None
     try:
         env = quietly(another)
-        bare = env.unwrapped if getattr(env.env, "env", None) is env.unwrapped else env.env  # as it was written, with wrappers of the user's own
-        quietly(lambda: check_env(bare, skip_render_check=True, skip_close_check=True), heard)
+        without_optimizers = (
+            env.unwrapped if getattr(env.env, "env", None) is env.unwrapped else env.env
+        )  # as it was written, with wrappers of the user's own
+        quietly(lambda: check_env(without_optimizers, skip_render_check=True, skip_close_check=True), heard)
         with quiet_end():
             quietly(env.close)
     except ENDINGS:
