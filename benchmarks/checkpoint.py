@@ -1,8 +1,10 @@
-"""What checkpoints cost: the share of a run's time spent writing them, and how long a resumed run takes to be ready.
+"""What checkpoints cost: the share of a run's time spent writing them, and how long a resumed run
+takes to be ready.
 
     taskset -c 0 .venv/bin/python benchmarks/checkpoint.py [TASK] [STEPS]
 
-Trains DAC at replay ratio 2 in this process with a checkpoint every 10,000 steps and times the calls; then restores the last one into a new session.
+Trains DAC at replay ratio 2 in this process with a checkpoint every 10,000 steps and times the
+calls; then restores the last one into a new session.
 """
 
 import sys
@@ -28,7 +30,14 @@ def main() -> None:
     task, steps = (sys.argv[1:] + ["dmc/cheetah-run", "20000"][len(sys.argv) - 1 :])[:2]
     loop.Session.checkpoint = timed_checkpoint
     with tempfile.TemporaryDirectory() as folder:
-        run = Run("dac", ALGORITHMS["dac"], canonical(task), steps=int(steps), eval_every=10**9, protocol=Protocol(eval_episodes=1))
+        run = Run(
+            "dac",
+            ALGORITHMS["dac"],
+            canonical(task),
+            steps=int(steps),
+            eval_every=10**9,
+            protocol=Protocol(eval_episodes=1),
+        )
         path = prepare(run, Path(folder))
         began = time.perf_counter()
         loop.train([path], lambda message: None)
@@ -39,7 +48,10 @@ def main() -> None:
         ready = time.perf_counter() - began
         session.close()
     share = f"{100 * sum(spent) / whole:.2f} % (longest {max(spent):.2f} s)"
-    print(f"{task}, {steps} steps: {len(spent)} checkpoints took {sum(spent):.2f} s of {whole:.0f} s, {share}")
+    print(
+        f"{task}, {steps} steps: {len(spent)} checkpoints took {sum(spent):.2f} s of {whole:.0f} "
+        f"s, {share}"
+    )
     print(f"resume ready after {ready:.2f} s, reading the replay included")
 
 

@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/evaluate.py [TASK] [EPISODES]
 
-Episodes of an untrained policy of the paper's size in one environment, and in one beside it on each further core, in alternation; the rows must be
-equal.
+Episodes of an untrained policy of the paper's size in one environment, and in one beside it on each
+further core, in alternation; the rows must be equal.
 """
 
 import sys
@@ -30,7 +30,7 @@ def main() -> None:
     beside = [env.elsewhere() for core in cores if core != home]
     for other, core in zip(beside, [core for core in cores if core != home], strict=True):
         other.move_to(core)
-    agent = make_agent("dac", env.observation_space.shape[0], env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
+    agent = make_agent(("dac"), env.observation_space.shape[0], env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
     state = jax.jit(agent.init)(jax.random.key(0))
     exploit = jax.jit(lambda state, obs: agent.exploit(state, (), obs)[0])
 
@@ -47,7 +47,10 @@ def main() -> None:
     assert all(one == rows[0] for one in rows)
     alone, together = (median(times) for times in took.values())
     ratio = f"{alone / together:.2f} times as fast, equal rows"
-    print(f"{task}, {episodes} episodes: {alone:.2f} s in one environment, {together:.2f} s in {len(cores)}: {ratio}")
+    print(
+        f"{task}, {episodes} episodes: {alone:.2f} s in one environment, {together:.2f} s in "
+        f"{len(cores)}: {ratio}"
+    )
     for one in (env, *beside):
         one.close()
 

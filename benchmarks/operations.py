@@ -2,8 +2,9 @@
 
     .venv/bin/python benchmarks/operations.py [dac] [--each 20] [--threads 1]
 
-Of each operation an eighth of its calls are faster than what is counted here: a busy machine counts much like an idle one. `while` contains the
-operations of its loop, which are counted beside it. `--each` lists single operations too.
+Of each operation an eighth of its calls are faster than what is counted here: a busy machine counts
+much like an idle one. `while` contains the operations of its loop, which are counted beside it.
+`--each` lists single operations too.
 """
 
 import argparse
@@ -40,25 +41,34 @@ def traced(timed: Timed) -> dict[str, list[float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("algorithm", nargs="?", default="dac")
     parser.add_argument("--each", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--replay-ratio", type=int, default=16)
     asked = parser.parse_args()
     pin(asked.threads)
-    timed = Timed(asked.algorithm, find_algorithm(asked.algorithm), Load(replay_ratio=asked.replay_ratio))
+    timed = Timed(
+        asked.algorithm, find_algorithm(asked.algorithm), Load(replay_ratio=asked.replay_ratio)
+    )
     for _ in range(CALLS):
         timed.run()
     updates = CALLS * timed.load.replay_ratio
     found = traced(timed)
-    cost = {name: sorted(times)[len(times) // 8] * len(times) / updates for name, times in found.items()}
+    cost = {
+        name: sorted(times)[len(times) // 8] * len(times) / updates for name, times in found.items()
+    }
     kinds, calls = Counter[str](), Counter[str]()
     for name, micros in cost.items():
         kind = re.sub(r"[.\d]+$", "", name)
         kinds[kind] += micros
         calls[kind] += len(found[name]) / updates
-    print(f"{asked.algorithm}: {sum(cost.values()):.0f} us an update in {sum(calls.values()):.0f} operations")
+    print(
+        f"{asked.algorithm}: {sum(cost.values()):.0f} us an update in {sum(calls.values()):.0f} "
+        "operations"
+    )
     for kind, micros in kinds.most_common(20):
         print(f"{kind:45} {micros:8.1f} us in {calls[kind]:6.1f}")
     for name, micros in sorted(cost.items(), key=lambda pair: -pair[1])[: asked.each]:

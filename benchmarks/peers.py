@@ -1,12 +1,16 @@
-"""Ours beside the libraries that people use, in one sitting: HalfCheetah-v5, two layers of 256, batches of 256, the machine's cores for whoever runs.
+"""Ours beside the libraries that people use, in one sitting: HalfCheetah-v5, two layers of 256,
+batches of 256, the machine's cores for whoever runs.
 
-    .venv/bin/python benchmarks/peers.py [--turns 7] [--replay-ratios 1,2,16] [--only 'dualac sac,sbx sac'] [--env DIR]
+.venv/bin/python benchmarks/peers.py [--turns 7] [--replay-ratios 1,2,16] [--only 'dualac sac,sbx
+sac'] [--env DIR]
 
-The peers get an environment of their own (DIR, made if it is not there): Stable-Baselines3 (torch) and SBX (JAX), each with SAC and TD3. CleanRL's
-JAX scripts are no package that installs beside a current JAX, and are left out.
+The peers get an environment of their own (DIR, made if it is not there): Stable-Baselines3 (torch)
+and SBX (JAX), each with SAC and TD3. CleanRL's JAX scripts are no package that installs beside a
+current JAX, and are left out.
 
-Each trains in a process of its own. Once all have learned for a while they are let run by turns, a few seconds each, all others stopped: a machine
-whose clock changes from minute to minute changes it for all. A ratio is taken within a turn; its median is given, with the quarter below and above.
+Each trains in a process of its own. Once all have learned for a while they are let run by turns, a
+few seconds each, all others stopped: a machine whose clock changes from minute to minute changes it
+for all. A ratio is taken within a turn; its median is given, with the quarter below and above.
 Nobody evaluates, logs or checkpoints meanwhile.
 """
 
@@ -30,28 +34,47 @@ from unittest import mock
 
 TASK, WARMUP, TURN = "HalfCheetah-v5", 1_000, 5.0
 SETTLED = 100  # steps of learning after which all that is compiled is compiled
-PACKAGES = ("torch==2.13.0", "stable-baselines3==2.9.2", "sbx-rl==0.28.0", "gymnasium[mujoco]==1.4.0")
+PACKAGES = (
+    "torch==2.13.0",
+    "stable-baselines3==2.9.2",
+    "sbx-rl==0.28.0",
+    "gymnasium[mujoco]==1.4.0",
+)
 PEERS = ("sb3 sac", "sb3 td3", "sbx sac", "sbx td3")
 OURS = ("dualac sac", "dualac td3", "dualac dac")
 FOREVER = 10**9
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--replay-ratios", default="1,2,16")
     parser.add_argument("--env", type=Path, default=Path(".peers"))
     parser.add_argument("--only", default="", help="these alone: 'dualac sac,sbx sac'")
-    parser.add_argument("--learn", nargs=4, metavar=("LIBRARY", "ALGORITHM", "RATIO", "MARKS"), help="what one process is asked for")
+    parser.add_argument(
+        "--learn",
+        nargs=4,
+        metavar=("LIBRARY", "ALGORITHM", "RATIO", "MARKS"),
+        help="what one process is asked for",
+    )
     asked = parser.parse_args()
     if asked.learn:
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # to end with the process that started it, also where it is stopped
+        ctypes.CDLL(None).prctl(
+            1, signal.SIGKILL
+        )  # to end with the process that started it, also where it is stopped
         library, algorithm, ratio, marks = asked.learn
-        return (learn_ours if library == "dualac" else learn_theirs)(library, algorithm, int(ratio), Path(marks))
+        return (learn_ours if library == "dualac" else learn_theirs)(
+            library, algorithm, int(ratio), Path(marks)
+        )
     names = asked.only.split(",") if asked.only else [*OURS, *PEERS]
     python = environment(asked.env) if set(names) - set(OURS) else Path(sys.executable)
     for ratio in map(int, asked.replay_ratios.split(",")):
-        with tempfile.TemporaryDirectory() as folder, racing(names, ratio, python, Path(folder)) as runners:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            racing(names, ratio, python, Path(folder)) as runners,
+        ):
             for _ in range(asked.turns):
                 for runner in runners:
                     runner.take_turn()
@@ -93,7 +116,9 @@ class Runner:
 
     def seen(self) -> list[tuple[int, float]]:
         """After which steps it looked at the clock, and what it said."""
-        lines = self.marks.read_text().rpartition("\n")[0].splitlines() if self.marks.exists() else []
+        lines = (
+            self.marks.read_text().rpartition("\n")[0].splitlines() if self.marks.exists() else []
+        )
         return [(int(step), float(at)) for step, at in map(str.split, lines)] or [(0, 0.0)]
 
     def take_turn(self) -> None:
@@ -117,7 +142,9 @@ def racing(names: list[str], ratio: int, python: Path, folder: Path) -> Iterator
     runners: list[Runner] = []
     try:
         for name in names:
-            runners.append(Runner(name, ratio, sys.executable if name in OURS else str(python), folder))
+            runners.append(
+                Runner(name, ratio, sys.executable if name in OURS else str(python), folder)
+            )
             runners[-1].check_fields()
         yield runners
     finally:
@@ -164,7 +191,10 @@ def learn_theirs(library: str, algorithm: str, ratio: int, marks: Path) -> None:
         import torch
 
         torch.set_num_threads(os.cpu_count() or 1)
-    kind = getattr(importlib.import_module({"sb3": "stable_baselines3", "sbx": "sbx"}[library]), algorithm.upper())
+    kind = getattr(
+        importlib.import_module({"sb3": "stable_baselines3", "sbx": "sbx"}[library]),
+        algorithm.upper(),
+    )
     look = clock(marks)
 
     class Clock(BaseCallback):
@@ -172,23 +202,44 @@ def learn_theirs(library: str, algorithm: str, ratio: int, marks: Path) -> None:
             look(self.num_timesteps)
             return True
 
-    settings: dict[str, Any] = {"policy_kwargs": {"net_arch": [256, 256]}, "batch_size": 256, "learning_starts": WARMUP, "seed": 0}
+    settings: dict[str, Any] = {
+        "policy_kwargs": {"net_arch": [256, 256]},
+        "batch_size": 256,
+        "learning_starts": WARMUP,
+        "seed": 0,
+    }
     model = kind("MlpPolicy", TASK, train_freq=1, gradient_steps=ratio, **settings)
     model.learn(FOREVER, callback=Clock())
 
 
 def print_table(ratio: int, runners: list[Runner]) -> None:
-    print(f"\nreplay ratio {ratio}, {len(runners[0].ms_per_step)} turns of {TURN:g} s, {os.cpu_count()} cores")
+    print(
+        f"\nreplay ratio {ratio}, {len(runners[0].ms_per_step)} turns of {TURN:g} s, "
+        f"{os.cpu_count()} cores"
+    )
     print(f"{'':12} {'steps/s':>8} {'ms/update':>10} {'first update':>13} {'peak MB':>8}")
     for runner in runners:
         ms = median(runner.ms_per_step)
-        print(f"{runner.name:12} {1e3 / ms:8.1f} {ms / ratio:10.2f} {runner.first_update:11.1f} s {runner.peak_mb():8.0f}")
+        print(
+            f"{runner.name:12} {1e3 / ms:8.1f} {ms / ratio:10.2f} {runner.first_update:11.1f} s "
+            f"{runner.peak_mb():8.0f}"
+        )
     for ours in runners:
         for peer in runners:
-            if ours.name in OURS and peer.name in PEERS and ours.name.split()[1].replace("dac", "sac") == peer.name.split()[1]:  # DAC is SAC and more
-                ratios = [theirs / own for theirs, own in zip(peer.ms_per_step, ours.ms_per_step, strict=True)]
+            if (
+                ours.name in OURS
+                and peer.name in PEERS
+                and ours.name.split()[1].replace("dac", "sac") == peer.name.split()[1]
+            ):  # DAC is SAC and more
+                ratios = [
+                    theirs / own
+                    for theirs, own in zip(peer.ms_per_step, ours.ms_per_step, strict=True)
+                ]
                 low, middle, high = quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
-                print(f"{ours.name} is {middle:.2f} times as fast as {peer.name} ({low:.2f} to {high:.2f})")
+                print(
+                    f"{ours.name} is {middle:.2f} times as fast as {peer.name} ({low:.2f} to "
+                    f"{high:.2f})"
+                )
 
 
 if __name__ == "__main__":

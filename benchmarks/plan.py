@@ -1,4 +1,5 @@
-"""What a large plan costs before anything runs: expanding and hashing 100,000 units, and seeing how far a directory of 6,400 finished runs is.
+"""What a large plan costs before anything runs: expanding and hashing 100,000 units, and seeing how
+far a directory of 6,400 finished runs is.
 
 .venv/bin/python benchmarks/plan.py
 """
@@ -15,7 +16,11 @@ from dualac.experiments.spec import Scale, expand, find_experiment, scaled
 from dualac.experiments.survey import claim
 from dualac.training.run import commit, prepare
 
-ROWS = "".join(json.dumps({"step": step, "episode": episode, "return": 1.0}) + "\n" for step in range(0, 1_000_001, 10_000) for episode in range(10))
+ROWS = "".join(
+    json.dumps({"step": step, "episode": episode, "return": 1.0}) + "\n"
+    for step in range(0, 1_000_001, 10_000)
+    for episode in range(10)
+)
 
 
 def main() -> None:
@@ -35,8 +40,13 @@ def main() -> None:
         words = [str(Path(sys.executable).parent / "dualac"), "status", folder]
         for _ in range(2):
             began = time.perf_counter()
-            told = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
-            print(f"dualac status of a directory of {len(some)} runs ({told}): {time.perf_counter() - began:.1f} s")
+            told = subprocess.run(
+                words, capture_output=True, text=True, check=True
+            ).stdout.splitlines()[-1]
+            print(
+                f"dualac status of a directory of {len(some)} runs ({told}): "
+                f"{time.perf_counter() - began:.1f} s"
+            )
         shutil.rmtree(out)
 
 

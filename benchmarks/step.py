@@ -1,8 +1,11 @@
-"""Where an environment step's time goes beside its updates: microseconds of each thing that the loop does between two calls of the learner.
+"""Where an environment step's time goes beside its updates: microseconds of each thing that the
+loop does between two calls of the learner.
 
-    taskset -c 0 .venv/bin/python benchmarks/step.py [dac] [dmc/cheetah-run] [--replay-ratio 2] [--threads 1]
+taskset -c 0 .venv/bin/python benchmarks/step.py [dac] [dmc/cheetah-run] [--replay-ratio 2]
+[--threads 1]
 
-Of each an eighth of its calls are faster than what is told here: a busy machine counts much like an idle one.
+Of each an eighth of its calls are faster than what is told here: a busy machine counts much like an
+idle one.
 """
 
 import argparse
@@ -46,7 +49,10 @@ def watched() -> Iterator[dict[str, list[float]]]:
 
         return call
 
-    patches = [mock.patch.object(owner, method, timed(name, getattr(owner, method))) for name, owner, method in PARTS]
+    patches = [
+        mock.patch.object(owner, method, timed(name, getattr(owner, method)))
+        for name, owner, method in PARTS
+    ]
     for patch in patches:
         patch.start()
     yield times
@@ -55,14 +61,18 @@ def watched() -> Iterator[dict[str, list[float]]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("algorithm", nargs="?", default="dac")
     parser.add_argument("task", nargs="?", default="dmc/cheetah-run")
     parser.add_argument("--replay-ratio", type=int, default=2)
     parser.add_argument("--threads", type=int, default=1)
     asked = parser.parse_args()
     pin(asked.threads)
-    run = undisturbed(asked.algorithm, asked.task, steps=STEPS, warmup=WARMUP, replay_ratio=asked.replay_ratio)
+    run = undisturbed(
+        asked.algorithm, asked.task, steps=STEPS, warmup=WARMUP, replay_ratio=asked.replay_ratio
+    )
     whole: list[float] = []
 
     def beat(self: Any) -> Iterator[int]:
@@ -73,14 +83,22 @@ def main() -> None:
             before = time.perf_counter()
 
     steps = loop.Session.steps
-    with tempfile.TemporaryDirectory() as out, watched() as times, mock.patch.object(loop.Session, "steps", beat):
+    with (
+        tempfile.TemporaryDirectory() as out,
+        watched() as times,
+        mock.patch.object(loop.Session, "steps", beat),
+    ):
         loop.train([prepare(run, Path(out))], lambda message: None)
     parts = {name: times[name][-SETTLED:-1] for name, _, _ in PARTS}
-    beside = [step - sum(known) for step, *known in zip(whole[-SETTLED:-1], *parts.values(), strict=True)]
+    beside = [
+        step - sum(known) for step, *known in zip(whole[-SETTLED:-1], *parts.values(), strict=True)
+    ]
     for name, seconds in {**parts, "all else": beside, "a step": whole[-SETTLED:-1]}.items():
         print(f"{name:46} {1e6 * sorted(seconds)[len(seconds) // 8]:9.1f} us")
     learning = [sum(each) for each in zip(*list(parts.values())[-2:], strict=True)]
-    share = sorted(1 - updates / step for updates, step in zip(learning, whole[-SETTLED:-1], strict=True))
+    share = sorted(
+        1 - updates / step for updates, step in zip(learning, whole[-SETTLED:-1], strict=True)
+    )
     print(f"beside the updates: {share[len(share) // 2]:.1%} of a step, the median of all steps")
 
 

@@ -1,4 +1,6 @@
-"""An attitude of one's own: `dualac train my_algorithm.py:cautious dmc/cheetah-run`, typed in this folder, trains it."""
+"""An attitude of one's own: `dualac train my_algorithm.py:cautious dmc/cheetah-run`, typed in this
+folder, trains it.
+"""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +17,9 @@ from dualac.errors import UsageError
 
 @dataclass(frozen=True)
 class LowerHalf(Pessimism):
-    """The mean of the critics that say least: what remains of the value if the more hopeful ones are wrong."""
+    """The mean of the critics that say least: what remains of the value if the more hopeful ones
+    are wrong.
+    """
 
     share: float = 0.5
     """which share of the critics counts"""

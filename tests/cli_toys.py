@@ -1,4 +1,6 @@
-"""Environments of a user of the command line, registered on import and addressed as `cli_toys:Point-v0`: one that is well, many that are not."""
+"""Environments of a user of the command line, registered on import and addressed as
+`cli_toys:Point-v0`: one that is well, many that are not.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ LENGTH = 10
 class Point(gymnasium.Env):
     """A point on a plane that is paid for being near the middle; ten steps an episode."""
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012  gymnasium declares it so
+    metadata = {"render_modes": [("rgb_array")], "render_fps": 30}  # noqa: RUF012  gymnasium declares it so
     observation_space: spaces.Space[Any] = PAIR
     action_space: spaces.Space[Any] = UNIT
 
@@ -27,7 +29,9 @@ class Point(gymnasium.Env):
         self.render_mode = render_mode
         self.where = np.zeros(2, np.float32)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         self.where = self.np_random.uniform(-1, 1, 2).astype(np.float32)
         return self.where.copy(), {}
@@ -45,9 +49,11 @@ class Point(gymnasium.Env):
 
 
 class Interrupting(Point):
-    """Sends its launcher, once, the signal $TOY_SIGNAL when it has taken $TOY_STEPS steps, and waits until the launcher has passed it on.
+    """Sends its launcher, once, the signal $TOY_SIGNAL when it has taken $TOY_STEPS steps, and
+    waits until the launcher has passed it on.
 
-    So a Ctrl-C always falls on the same step, without a clock. The file $TOY_ONCE remembers that it was sent.
+    So a Ctrl-C always falls on the same step, without a clock. The file $TOY_ONCE remembers that it
+    was sent.
     """
 
     steps = 0
@@ -93,7 +99,9 @@ class BrokenOnce(Point):
 class BrokenReset(Point):
     """NaN from the first observation on."""
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         return super().reset(seed=seed)[0] * np.nan, {}
 
 
@@ -146,7 +154,9 @@ class Exiting(Point):
 class Settling(Point):
     """Declares other actions when it is reset than when it was made."""
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         self.action_space = spaces.Box(-2.0, 2.0, (2,), np.float32)
         return super().reset(seed=seed)
 
@@ -188,9 +198,24 @@ class Wide(Point):
 
 
 TOYS = (
-    Point, Interrupting, Broken, BrokenOnce, BrokenReset, Diverging, Raising, Dying, Exiting, Chatty, Blind, Discrete, Unbounded, Degenerate, Pixels,
-    Wide, Settling,
-)  # fmt: skip
+    Point,
+    Interrupting,
+    Broken,
+    BrokenOnce,
+    BrokenReset,
+    Diverging,
+    Raising,
+    Dying,
+    Exiting,
+    Chatty,
+    Blind,
+    Discrete,
+    Unbounded,
+    Degenerate,
+    Pixels,
+    Wide,
+    Settling,
+)
 for toy in TOYS:
     gymnasium.registry.pop(f"{toy.__name__}-v0", None)
     gymnasium.register(f"{toy.__name__}-v0", toy, max_episode_steps=LENGTH)

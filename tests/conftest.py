@@ -1,6 +1,8 @@
-"""What holds for every test: JAX on the CPU that refuses silent broadcasting, no screen, no network, the same examples each time.
+"""What holds for every test: JAX on the CPU that refuses silent broadcasting, no screen, no
+network, the same examples each time.
 
-All of it is environment, set before anything imports jax, so that the processes which tests start inherit it.
+All of it is environment, set before anything imports jax, so that the processes which tests start
+inherit it.
 """
 
 import os
@@ -19,14 +21,20 @@ hypothesis.settings.register_profile("dualac", derandomize=True, deadline=None, 
 hypothesis.settings.load_profile("dualac")
 
 
-# Fast tests compile much and run little, so XLA is told not to try hard: a third of the time to compile. The slow tiers compile as users do.
+# Fast tests compile much and run little, so XLA is told not to try hard: a third of the time to
+# compile. The slow tiers compile as users do.
 QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let all workers, and the next session, share what XLA compiled, and compile in a hurry what only the fast tier runs."""
+    """Let all workers, and the next session, share what XLA compiled, and compile in a hurry what
+    only the fast tier runs.
+    """
     if "jax" in sys.modules:
-        raise pytest.UsageError("jax was imported before tests/conftest.py could configure it: disable the plugin that did so with -p no:NAME")
+        raise pytest.UsageError(
+            "jax was imported before tests/conftest.py could configure it: disable the plugin "
+            "that did so with -p no:NAME"
+        )
     if config.pluginmanager.hasplugin("cacheprovider") and config.cache is not None:
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")

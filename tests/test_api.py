@@ -18,7 +18,9 @@ import dualac  # noqa: E402
 from dualac.errors import DataError, UsageError  # noqa: E402
 
 SMALL = {
-    "seed": 3, "steps": 30, "warmup": 10, "batch_size": 8, "capacity": 100, "eval_every": 10, "eval_episodes": 2, "log_every": 10,
+    "seed": 3, "steps": 30, (
+        "warmup"
+    ): 10, "batch_size": 8, "capacity": 100, "eval_every": 10, "eval_episodes": 2, "log_every": 10,
     "checkpoint_every": 10, "quiet": True,
 }  # fmt: skip
 
@@ -26,7 +28,9 @@ SMALL = {
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A run of a row of one's own."""
-    return dualac.train(tiny("dac"), toys.task("Drift"), name="tiny", out=tmp_path_factory.mktemp("api"), **SMALL)
+    return dualac.train(
+        tiny("dac"), toys.task("Drift"), name="tiny", out=tmp_path_factory.mktemp("api"), **SMALL
+    )
 
 
 def test_training_returns_where_the_run_is_and_how_it_went(finished):
@@ -44,14 +48,19 @@ def test_training_a_second_time_does_nothing_a_second_time(finished, monkeypatch
 
     def snapshot():
         kept = [
-            path for path in finished.path.rglob("*") if path.is_file() and path.name not in ("events.jsonl", "lock", "attempt", "DONE", "run.json")
+            path
+            for path in finished.path.rglob("*")
+            if path.is_file()
+            and path.name not in ("events.jsonl", "lock", "attempt", "DONE", "run.json")
         ]
         return {path: path.read_bytes() for path in kept}
 
     before = snapshot()
     for owner, name in ((Learner, "learn"), (Rollout, "step")):
         monkeypatch.setattr(owner, name, lambda *_: pytest.fail("it was done again"))
-    again = dualac.train(tiny("dac"), toys.task("Drift"), name="tiny", out=finished.path.parents[3], **SMALL)
+    again = dualac.train(
+        tiny("dac"), toys.task("Drift"), name="tiny", out=finished.path.parents[3], **SMALL
+    )
     assert again.path == finished.path
     assert again.score == finished.score
     assert snapshot() == before
@@ -60,12 +69,23 @@ def test_training_a_second_time_does_nothing_a_second_time(finished, monkeypatch
 
 def test_training_another_run_in_the_same_place_is_refused_with_the_difference(finished):
     with pytest.raises(DataError, match="batch_size: 8 there, 9 here"):
-        dualac.train(tiny("dac"), toys.task("Drift"), name="tiny", out=finished.path.parents[3], **(SMALL | {"batch_size": 9}))
+        dualac.train(
+            tiny("dac"),
+            toys.task("Drift"),
+            name="tiny",
+            out=finished.path.parents[3],
+            **(SMALL | {"batch_size": 9}),
+        )
 
 
 def test_a_run_says_what_its_observations_and_actions_were(finished):
     described = json.loads((finished.path / "task.json").read_text())
-    assert described == {"task": toys.task("Drift"), "observation": [["", 0, 3]], "action": {"low": [-1.0, -1.0], "high": [1.0, 1.0]}, "cap": 0}
+    assert described == {
+        "task": toys.task("Drift"),
+        "observation": [["", 0, 3]],
+        "action": {"low": [-1.0, -1.0], "high": [1.0, 1.0]},
+        "cap": 0,
+    }
 
 
 def test_a_policy_acts_on_one_observation_and_on_many(finished):
@@ -83,7 +103,9 @@ def test_a_policy_acts_on_one_observation_and_on_many(finished):
 
 @pytest.mark.parametrize("shape", [(), (2,), (4,), (5, 4), (1, 5, 3), (0,)])
 def test_a_policy_refuses_observations_of_another_shape(finished, shape):
-    with pytest.raises(UsageError, match=r"takes observations of shape \(3,\) or \(batch, 3\), not "):
+    with pytest.raises(
+        UsageError, match=r"takes observations of shape \(3,\) or \(batch, 3\), not "
+    ):
         dualac.load_policy(finished.path)(np.zeros(shape))
 
 
@@ -132,7 +154,9 @@ def test_a_policy_of_what_is_no_run_is_refused(tmp_path):
 
 
 def test_an_unknown_algorithm_is_answered_with_the_nearest(tmp_path):
-    with pytest.raises(UsageError, match=r"no algorithm is called 'dca'; did you mean dac") as refusal:
+    with pytest.raises(
+        UsageError, match=r"no algorithm is called 'dca'; did you mean dac"
+    ) as refusal:
         dualac.train("dca", toys.task("Drift"), out=tmp_path, **SMALL)
     assert refusal.value.code == 64
     assert not list(tmp_path.iterdir())
@@ -145,8 +169,16 @@ def test_an_unknown_task_is_refused_before_anything_is_written(tmp_path):
 
 
 def test_a_protocol_that_contradicts_the_suite_is_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(UsageError, match="a time limit of 300 contradicts the metaworld cap of 200"):
-        dualac.train("dac", "metaworld/push", out=tmp_path, protocol=dualac.envs.Protocol(time_limit=300), **SMALL)
+    with pytest.raises(
+        UsageError, match="a time limit of 300 contradicts the metaworld cap of 200"
+    ):
+        dualac.train(
+            "dac",
+            "metaworld/push",
+            out=tmp_path,
+            protocol=dualac.envs.Protocol(time_limit=300),
+            **SMALL,
+        )
     assert not list(tmp_path.iterdir())
 
 
@@ -184,7 +216,9 @@ def test_an_agent_is_pure_functions(row):
     )
     assert agent._fields == (*names, "valuing")
     state = jax.eval_shape(agent.init, jax.random.key(0))
-    action, memory = jax.eval_shape(lambda state: agent.exploit(state, (), np.zeros(3, np.float32)), state)
+    action, memory = jax.eval_shape(
+        lambda state: agent.exploit(state, (), np.zeros(3, np.float32)), state
+    )
     assert action.shape == (2,)
     assert memory == ()
 

@@ -1,4 +1,6 @@
-"""What a user types and sees. Bad input gets one line that names the cause and the next step, a code, and leaves nothing behind."""
+"""What a user types and sees. Bad input gets one line that names the cause and the next step, a
+code, and leaves nothing behind.
+"""
 
 import contextlib
 import fcntl
@@ -20,13 +22,25 @@ import pytest
 
 from dualac import cli
 from dualac.cli.commands import training
+from dualac.machine import cores
 from dualac.machine.cores import borrowed
 
 HERE = Path(__file__).parent
 DUALAC = str(Path(sys.executable).with_name("dualac"))
 POINT = "cli_toys:Point-v0"
 NETWORKS = ["--policy.hidden", "8", "--critic.hidden", "8", "--explorer.hidden", "8"]
-RUN = ["--batch-size", "8", "--warmup", "20", "--eval-every", "20", "--eval-episodes", "1", "--log-every", "10"]
+RUN = [
+    "--batch-size",
+    "8",
+    "--warmup",
+    "20",
+    "--eval-every",
+    "20",
+    "--eval-episodes",
+    "1",
+    "--log-every",
+    "10",
+]
 SHORT = [*NETWORKS, *RUN, "--steps", "40", "--checkpoint-every", "20"]
 SHORT_SAC = [*NETWORKS[:4], *SHORT[6:]]  # no explorer to be small
 SECONDS = 900  # for a command that hangs; on an idle machine none takes a hundredth of it
@@ -37,7 +51,14 @@ Answer = Callable[..., tuple[int, str, str]]
 def dualac(*words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
     """The command, typed beside the toys."""
     where = {"cwd": HERE, "env": {**os.environ, **env}, "stdin": subprocess.DEVNULL}
-    return subprocess.run([DUALAC, *map(str, words)], **where, capture_output=True, text=True, check=False, timeout=SECONDS)
+    return subprocess.run(
+        [DUALAC, *map(str, words)],
+        **where,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+    )
 
 
 def run_path(out: Path, toy: str = "Point", seed: int = 0, algorithm: str = "dac") -> Path:
@@ -49,7 +70,11 @@ def rows(path: Path) -> list[dict]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def assert_refused(answer: tuple[int, str, str], code: int, *words: str) -> None:
@@ -69,7 +94,9 @@ def told(done: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Answer:
-    """The command in this process: the same words, lines and codes, without waiting for another Python."""
+    """The command in this process: the same words, lines and codes, without waiting for another
+    Python.
+    """
     monkeypatch.chdir(HERE)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setenv("COLUMNS", "200")
@@ -93,28 +120,49 @@ def prepared(here: Answer, monkeypatch: pytest.MonkeyPatch) -> Answer:
 @pytest.fixture
 def two_cores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A machine of two, whose leases nobody else knows."""
-    monkeypatch.setattr(machine.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(cores.tempfile, "gettempdir", lambda: str(tmp_path))
     monkeypatch.setattr(cores, "usable_cores", lambda: [0, 1])
 
 
-def test_a_part_in_place_of_a_row_s_own_brings_its_options(prepared: Answer, tmp_path: Path) -> None:
-    parts = ["--explorer", "OptimisticActor(kl_weight=Held(0.5))", "--explorer.optimism", "Held(1.0)", "--explorer.optimism.value", "2"]
-    code, _, err = prepared("train", "sac", POINT, "--out", tmp_path, *SHORT_SAC, *parts, "--explorer.hidden", "8")
+def test_a_part_in_place_of_a_row_s_own_brings_its_options(
+    prepared: Answer, tmp_path: Path
+) -> None:
+    parts = [
+        "--explorer",
+        "OptimisticActor(kl_weight=Held(0.5))",
+        "--explorer.optimism",
+        "Held(1.0)",
+        "--explorer.optimism.value",
+        "2",
+    ]
+    code, _, err = prepared(
+        "train", "sac", POINT, "--out", tmp_path, *SHORT_SAC, *parts, "--explorer.hidden", "8"
+    )
     assert (code, err) == (0, "")
-    explorer = json.loads((run_path(tmp_path, algorithm="sac") / "run.json").read_text())["algorithm"]["explorer"]
-    assert (explorer["hidden"], explorer["optimism"]["value"], explorer["kl_weight"]["value"]) == ([8], 2.0, 0.5)
+    explorer = json.loads((run_path(tmp_path, algorithm="sac") / "run.json").read_text())[
+        "algorithm"
+    ]["explorer"]
+    assert (explorer["hidden"], explorer["optimism"]["value"], explorer["kl_weight"]["value"]) == (
+        [8],
+        2.0,
+        0.5,
+    )
 
 
 def test_a_preset_is_trained_by_its_name(prepared: Answer, tmp_path: Path) -> None:
     code, out, _ = prepared("train", "sr-sac", POINT, "--out", tmp_path, *SHORT_SAC)
     assert code == 0 and "sr-sac on" in out and "replay ratio 16" in out
-    written = json.loads((tmp_path / "sr-sac" / "gym-cli_toys-Point-v0" / "rr16" / "seed0" / "run.json").read_text())
+    written = json.loads(
+        (tmp_path / "sr-sac" / "gym-cli_toys-Point-v0" / "rr16" / "seed0" / "run.json").read_text()
+    )
     assert written["resets"] == [160_000, 320_000, 480_000, 640_000, 800_000]
 
 
 @pytest.mark.usefixtures("two_cores")
 @pytest.mark.parametrize("words", ["", "--seeds 2", "--threads 1"])
-def test_one_seed_alone_has_two_cores_if_two_are_idle(prepared: Answer, tmp_path: Path, words: str) -> None:
+def test_one_seed_alone_has_two_cores_if_two_are_idle(
+    prepared: Answer, tmp_path: Path, words: str
+) -> None:
     train = ("train", "dac", POINT, "--out", tmp_path / "runs", *SHORT, *words.split())
     assert ("1 core each" if words else "2 cores each") in prepared(*train)[1]
     with borrowed(1, [0]):
@@ -123,8 +171,12 @@ def test_one_seed_alone_has_two_cores_if_two_are_idle(prepared: Answer, tmp_path
 
 @pytest.mark.usefixtures("two_cores")
 @pytest.mark.parametrize("seen", [1, 2])
-def test_xla_sees_as_many_cores_as_when_the_run_began(prepared: Answer, tmp_path: Path, seen: int) -> None:
-    """One, unless that was in a user's own Python; how many help it is no matter of bits, and told anew each time."""
+def test_xla_sees_as_many_cores_as_when_the_run_began(
+    prepared: Answer, tmp_path: Path, seen: int
+) -> None:
+    """One, unless that was in a user's own Python; how many help it is no matter of bits, and told
+    anew each time.
+    """
     train = ("train", "dac", POINT, "--out", tmp_path, *SHORT)
     assert "2 cores each" in prepared(*train)[1]
     path = run_path(tmp_path)
@@ -137,7 +189,9 @@ def test_xla_sees_as_many_cores_as_when_the_run_began(prepared: Answer, tmp_path
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Two seeds trained to their end with TensorBoard files, and what was printed. Look, do not touch."""
+    """Two seeds trained to their end with TensorBoard files, and what was printed. Look, do not
+    touch.
+    """
     out = tmp_path_factory.mktemp("finished")
     done = dualac("train", "dac", POINT, "--out", out, "--seeds", "2", "--tensorboard", *SHORT)
     assert (done.returncode, done.stderr) == (0, "")
@@ -173,7 +227,9 @@ def mine(finished: tuple[Path, str], tmp_path: Path) -> Path:
         ("doctor --fast", "has no option '--fast'"),
     ],
 )
-def test_words_that_name_nothing_are_told_with_the_nearest_names(prepared: Answer, tmp_path: Path, words: str, said: str):
+def test_words_that_name_nothing_are_told_with_the_nearest_names(
+    prepared: Answer, tmp_path: Path, words: str, said: str
+):
     out = ["--out", tmp_path / "out"] if words.startswith("train ") else []
     assert_refused(prepared(*words.split(), *out), 64, said)
     assert not (tmp_path / "out").exists()
@@ -193,8 +249,13 @@ def test_words_that_name_nothing_are_told_with_the_nearest_names(prepared: Answe
         ("--steps infk", "'infk' is not a whole number"),
         ("--gamma x", "--gamma x: 'x' is not a number"),
         ("--explorer.target-kl nan", "--explorer.target-kl nan: 'nan' is not a number"),
-        ("--critic.layer-norm maybe", "--critic.layer-norm maybe: 'maybe' is neither true nor false"),
-        ("--explorer.form round", "--explorer.form round: 'round' is not one of perturbation, simple, deterministic, independent"),
+        ("--critic.layer-norm maybe", (
+            "--critic.layer-norm maybe: 'maybe' is neither true nor false"
+        )),
+        ("--explorer.form round", (
+            "--explorer.form round: 'round' is not one of perturbation, simple, deterministic, "
+            "independent"
+        )),
         ("--threads x", "--threads"),
         ("--seed x", "'x' is not a whole number"),
         # the run, out of range
@@ -216,10 +277,18 @@ def test_words_that_name_nothing_are_told_with_the_nearest_names(prepared: Answe
         ("--threads 0", "--threads must be between 1 and"),
         ("--threads 9999", "--threads must be between 1 and"),
         ("--env-timeout 5", "--env-timeout needs --isolate-env"),
-        ("--isolate-env --env-timeout 0", "--env-timeout must be between 0.1 and 86400 seconds, not 0"),
-        ("--isolate-env --env-timeout -3", "--env-timeout must be between 0.1 and 86400 seconds, not -3"),
-        ("--isolate-env --env-timeout nan", "--env-timeout must be between 0.1 and 86400 seconds, not nan"),
-        ("--isolate-env --env-timeout inf", "--env-timeout must be between 0.1 and 86400 seconds, not inf"),
+        ("--isolate-env --env-timeout 0", (
+            "--env-timeout must be between 0.1 and 86400 seconds, not 0"
+        )),
+        ("--isolate-env --env-timeout -3", (
+            "--env-timeout must be between 0.1 and 86400 seconds, not -3"
+        )),
+        ("--isolate-env --env-timeout nan", (
+            "--env-timeout must be between 0.1 and 86400 seconds, not nan"
+        )),
+        ("--isolate-env --env-timeout inf", (
+            "--env-timeout must be between 0.1 and 86400 seconds, not inf"
+        )),
         ("--isolate-env --env-timeout soon", "--env-timeout: invalid float value: 'soon'"),
         ("--seed -1", "--seed must be between 0 and"),
         ("--seed 1 --seeds 2", "--seeds: not allowed with argument --seed"),
@@ -229,9 +298,13 @@ def test_words_that_name_nothing_are_told_with_the_nearest_names(prepared: Answe
         ("--seeds 20000", "--seeds 20000: give a number of seeds"),
         ("--seeds 999999999999999999", "--seeds 999999999999999999: give a number of seeds"),
         ("--seeds 0-999999999999999999", "--seeds 0-999999999999999999: give a number of seeds"),
-        ("--capacity 10000000000 --steps 10000000000", "GB are free; lower --capacity or the number of seeds"),
+        ("--capacity 10000000000 --steps 10000000000", (
+            "GB are free; lower --capacity or the number of seeds"
+        )),
         # the algorithm, out of range
-        ("--pessimism.beta 0.5", "pessimism is negative or zero (-1 is the minimum of two critics), not 0.5"),
+        ("--pessimism.beta 0.5", (
+            "pessimism is negative or zero (-1 is the minimum of two critics), not 0.5"
+        )),
         ("--pessimism.backup-beta 1", "pessimism is negative or zero"),
         ("--pessimism.beta nan", "--pessimism.beta nan: 'nan' is not a number"),
         ("--pessimism.beta=-inf", "pessimism is negative or zero"),
@@ -254,7 +327,9 @@ def test_words_that_name_nothing_are_told_with_the_nearest_names(prepared: Answe
         ("--explorer.target-kl inf", "target_kl must be positive"),
         ("--explorer.std-multiplier 0", "std_multiplier and target_kl must be positive"),
         # parts
-        ("--explorer.optimism 'Hold(1)'", "'Hold' cannot stand here; write one of Held(...), Learnt(...); did you mean Held?"),
+        ("--explorer.optimism 'Hold(1)'", (
+            "'Hold' cannot stand here; write one of Held(...), Learnt(...); did you mean Held?"
+        )),
         ("--explorer.optimism Held", "is not a part; write one of Held(...), Learnt(...)"),
         ("--explorer.optimism 'Held(0.5'", "is not a part"),
         ("--explorer.optimism 'Held(nan)'", "is not a part"),
@@ -266,8 +341,12 @@ def test_words_that_name_nothing_are_told_with_the_nearest_names(prepared: Answe
         ("--explorer 'FromPolicy()' --explorer.target-kl 0.1", "FromPolicy() has no target_kl"),
     ],
 )  # fmt: skip
-def test_a_bad_option_is_one_line_with_its_cause_and_makes_no_directory(prepared: Answer, tmp_path: Path, options: str, said: str):
-    assert_refused(prepared("train", "dac", POINT, "--out", tmp_path / "out", *shlex.split(options)), 64, said)
+def test_a_bad_option_is_one_line_with_its_cause_and_makes_no_directory(
+    prepared: Answer, tmp_path: Path, options: str, said: str
+):
+    assert_refused(
+        prepared("train", "dac", POINT, "--out", tmp_path / "out", *shlex.split(options)), 64, said
+    )
     assert not (tmp_path / "out").exists()
 
 
@@ -281,20 +360,37 @@ def test_a_bad_option_is_one_line_with_its_cause_and_makes_no_directory(prepared
         ("Wide", "GB are free; lower --capacity or the number of seeds"),
     ],
 )
-def test_a_task_that_cannot_be_learned_is_refused_before_anything_is_made(prepared: Answer, tmp_path: Path, toy: str, said: str):
-    answer = prepared("train", "dac", f"cli_toys:{toy}-v0", "--out", tmp_path / "out", "--steps", "100k")
+def test_a_task_that_cannot_be_learned_is_refused_before_anything_is_made(
+    prepared: Answer, tmp_path: Path, toy: str, said: str
+):
+    answer = prepared(
+        "train", "dac", f"cli_toys:{toy}-v0", "--out", tmp_path / "out", "--steps", "100k"
+    )
     assert_refused(answer, 64, f"cli_toys:{toy}-v0" if toy != "Wide" else "replay", said)
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("text", ["os.system('touch hacked')", "__import__('os').system('touch hacked')", "Held(__import__('os').getpid())"])
-def test_a_part_is_read_and_never_evaluated(prepared: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str):
+@pytest.mark.parametrize(
+    "text",
+    [
+        "os.system('touch hacked')",
+        "__import__('os').system('touch hacked')",
+        "Held(__import__('os').getpid())",
+    ],
+)
+def test_a_part_is_read_and_never_evaluated(
+    prepared: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+):
     def forbidden(*words: object) -> None:
         raise AssertionError("it was evaluated")
 
     monkeypatch.setattr(os, "system", forbidden)
     monkeypatch.setattr(os, "getpid", forbidden)
-    assert_refused(prepared("train", "dac", POINT, "--out", tmp_path / "out", "--explorer.optimism", text), 64, "is not a part")
+    assert_refused(
+        prepared("train", "dac", POINT, "--out", tmp_path / "out", "--explorer.optimism", text),
+        64,
+        "is not a part",
+    )
 
 
 @pytest.mark.parametrize(
@@ -315,7 +411,9 @@ def test_a_part_is_read_and_never_evaluated(prepared: Answer, tmp_path: Path, mo
         ("--protocol.time-limit 5", "protocol.time_limit", 5),
     ],
 )  # fmt: skip
-def test_a_good_option_reaches_the_run(prepared: Answer, tmp_path: Path, words: str, path: str, value: object):
+def test_a_good_option_reaches_the_run(
+    prepared: Answer, tmp_path: Path, words: str, path: str, value: object
+):
     code, _, err = prepared("train", "dac", POINT, "--out", tmp_path, *words.split())
     assert (code, err) == (0, "")
     found = json.loads((run_path(tmp_path) / "run.json").read_text())
@@ -325,32 +423,84 @@ def test_a_good_option_reaches_the_run(prepared: Answer, tmp_path: Path, words: 
 
 
 @pytest.mark.parametrize(
-    ("words", "seeds"), [("", [0]), ("--seed 7", [7]), ("--seeds 3", [0, 1, 2]), ("--seeds 3-5", [3, 4, 5]), ("--seeds 0,2,7", [0, 2, 7])]
+    ("words", "seeds"),
+    [
+        ("", [0]),
+        ("--seed 7", [7]),
+        ("--seeds 3", [0, 1, 2]),
+        ("--seeds 3-5", [3, 4, 5]),
+        ("--seeds 0,2,7", [0, 2, 7]),
+    ],
 )
-def test_seeds_are_a_number_a_range_or_a_list(prepared: Answer, tmp_path: Path, words: str, seeds: list[int]):
+def test_seeds_are_a_number_a_range_or_a_list(
+    prepared: Answer, tmp_path: Path, words: str, seeds: list[int]
+):
     assert prepared("train", "dac", POINT, "--out", tmp_path, *words.split())[0] == 0
-    assert sorted(path.name for path in run_path(tmp_path).parent.iterdir()) == [f"seed{seed}" for seed in seeds]
+    assert sorted(path.name for path in run_path(tmp_path).parent.iterdir()) == [
+        f"seed{seed}" for seed in seeds
+    ]
 
 
 @pytest.mark.parametrize("where", ["a file", "below a file", "/proc/dualac"])
-def test_a_place_that_cannot_hold_runs_is_told_in_one_line(prepared: Answer, tmp_path: Path, where: str):
+def test_a_place_that_cannot_hold_runs_is_told_in_one_line(
+    prepared: Answer, tmp_path: Path, where: str
+):
     (tmp_path / "file").touch()
-    out = {"a file": tmp_path / "file", "below a file": tmp_path / "file" / "runs"}.get(where, Path(where))
+    out = {"a file": tmp_path / "file", "below a file": tmp_path / "file" / "runs"}.get(
+        where, Path(where)
+    )
     answer = prepared("train", "dac", POINT, "--out", out, *SHORT)
     assert answer[0] in (64, 65)
     assert_refused(answer, answer[0], str(out))
 
 
-def test_a_directory_of_another_run_is_refused_with_the_difference_and_left_alone(prepared: Answer, mine: Path, tmp_path: Path):
+def test_a_directory_of_another_run_is_refused_with_the_difference_and_left_alone(
+    prepared: Answer, mine: Path, tmp_path: Path
+):
     before = contents(tmp_path)
-    answer = prepared("train", "dac", POINT, "--out", tmp_path / "mine", *SHORT, "--gamma", "0.9", "--policy.hidden", "16")
-    assert_refused(answer, 65, str(mine), "gamma: 0.99 there, 0.9 here", "hidden: [8] there, [16] here", "choose another --out")
+    answer = prepared(
+        "train",
+        "dac",
+        POINT,
+        "--out",
+        tmp_path / "mine",
+        *SHORT,
+        "--gamma",
+        "0.9",
+        "--policy.hidden",
+        "16",
+    )
+    assert_refused(
+        answer,
+        65,
+        str(mine),
+        "gamma: 0.99 there, 0.9 here",
+        "hidden: [8] there, [16] here",
+        "choose another --out",
+    )
     assert contents(tmp_path) == before
 
 
-def test_where_one_seed_is_refused_no_directory_is_made_for_the_others(prepared: Answer, mine: Path, tmp_path: Path):
+def test_where_one_seed_is_refused_no_directory_is_made_for_the_others(
+    prepared: Answer, mine: Path, tmp_path: Path
+):
     before = contents(tmp_path)
-    assert_refused(prepared("train", "dac", POINT, "--out", tmp_path / "mine", *SHORT, "--gamma", "0.9", "--seeds", "1,0"), 65, "holds another run")
+    assert_refused(
+        prepared(
+            "train",
+            "dac",
+            POINT,
+            "--out",
+            tmp_path / "mine",
+            *SHORT,
+            "--gamma",
+            "0.9",
+            "--seeds",
+            "1,0",
+        ),
+        65,
+        "holds another run",
+    )
     assert contents(tmp_path) == before
 
 
@@ -383,13 +533,29 @@ def test_away_from_a_terminal_progress_is_plain_lines(finished: tuple[Path, str]
     last = [line for line in said.splitlines() if re.match(r"seed [01]  done ", line)]
     assert len(last) == 2
     for line in last:
-        for word in ("step 40/40", "steps/s", "left", "eval", "return", "success", "KL ", "/0.25", "beta_o", "KL weight", "alpha"):
+        for word in (
+            "step 40/40",
+            "steps/s",
+            "left",
+            "eval",
+            "return",
+            "success",
+            "KL ",
+            "/0.25",
+            "beta_o",
+            "KL weight",
+            "alpha",
+        ):
             assert word in line
 
 
-def test_the_end_tells_the_score_beside_a_random_policys_and_where_the_curve_is(finished: tuple[Path, str]):
+def test_the_end_tells_the_score_beside_a_random_policys_and_where_the_curve_is(
+    finished: tuple[Path, str],
+):
     out, said = finished
-    assert len(re.findall(r"seed \d: learned policy \S+ at step 40, random policy \S+; ", said)) == 2
+    assert (
+        len(re.findall(r"seed \d: learned policy \S+ at step 40, random policy \S+; ", said)) == 2
+    )
     picture = run_path(out).parent / "curve.png"
     assert f"learning curve: {picture}" in said
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -403,7 +569,9 @@ def test_tensorboard_writes_an_event_file_a_seed(finished: tuple[Path, str]):
             assert name in written
 
 
-def test_training_a_finished_run_again_does_nothing_and_says_so(here: Answer, mine: Path, tmp_path: Path):
+def test_training_a_finished_run_again_does_nothing_and_says_so(
+    here: Answer, mine: Path, tmp_path: Path
+):
     before = contents(mine)
     code, said, err = here("train", "dac", POINT, "--out", tmp_path / "mine", *SHORT)
     assert (code, err) == (0, "")
@@ -419,15 +587,28 @@ def test_resuming_a_finished_run_does_nothing_and_says_so(here: Answer, mine: Pa
     assert contents(mine) == before
 
 
-@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), pytest.param("SIGINT", 130, marks=pytest.mark.kill)])
+@pytest.mark.parametrize(
+    ("name", "code"), [("SIGTERM", 143), pytest.param("SIGINT", 130, marks=pytest.mark.kill)]
+)
 def test_a_signal_checkpoints_and_prints_the_command_that_resumes_to_the_same_end(
     here: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int
 ):
     """A terminal's Ctrl-C is typed at the end of this file."""
-    env = {"TOY_SIGNAL": name, "TOY_STEPS": "55", "TOY_ONCE": str(tmp_path / "once")}  # 10 of the self-test, 20 of evaluations, 25 of training
+    env = {
+        "TOY_SIGNAL": name,
+        "TOY_STEPS": "55",
+        "TOY_ONCE": str(tmp_path / "once"),
+    }  # 10 of the self-test, 20 of evaluations, 25 of training
     path = run_path(tmp_path / "stopped", "Interrupting")
-    stopped = dualac("train", "dac", "cli_toys:Interrupting-v0", "--out", tmp_path / "stopped", *SHORT, **env)
-    assert_refused(told(stopped), code, "stopped at step 25, checkpoint written; continue with: dualac resume", str(path))
+    stopped = dualac(
+        "train", "dac", "cli_toys:Interrupting-v0", "--out", tmp_path / "stopped", *SHORT, **env
+    )
+    assert_refused(
+        told(stopped),
+        code,
+        "stopped at step 25, checkpoint written; continue with: dualac resume",
+        str(path),
+    )
     assert (path / "checkpoints" / "25").is_dir()
     assert not (path / "DONE").exists()
 
@@ -437,7 +618,13 @@ def test_a_signal_checkpoints_and_prints_the_command_that_resumes_to_the_same_en
     resumed, _, err = here(*command)
     assert (resumed, err) == (0, "")
     assert (path / "DONE").exists()
-    assert [event["event"] for event in rows(path / "events.jsonl")] == ["started", "first_checkpoint", "interrupted", "resumed", "done"]
+    assert [event["event"] for event in rows(path / "events.jsonl")] == [
+        "started",
+        "first_checkpoint",
+        "interrupted",
+        "resumed",
+        "done",
+    ]
     assert [row["step"] for row in rows(path / "eval.jsonl")] == [0, 20, 40]
 
 
@@ -445,7 +632,18 @@ def test_a_signal_checkpoints_and_prints_the_command_that_resumes_to_the_same_en
 def test_a_pack_is_stopped_and_resumed_as_one(tmp_path: Path):
     env = {"TOY_SIGNAL": "SIGINT", "TOY_STEPS": "100", "TOY_ONCE": str(tmp_path / "once")}
     pack = [run_path(tmp_path, "Interrupting", seed) for seed in (0, 1)]
-    stopped = dualac("train", "dac", "cli_toys:Interrupting-v0", "--out", tmp_path, "--seeds", "2", "--pack", *SHORT, **env)
+    stopped = dualac(
+        "train",
+        "dac",
+        "cli_toys:Interrupting-v0",
+        "--out",
+        tmp_path,
+        "--seeds",
+        "2",
+        "--pack",
+        *SHORT,
+        **env,
+    )
     assert "one packed program" in stopped.stdout
     assert_refused(told(stopped), 130, f"dualac resume {pack[0]} {pack[1]}")
     resumed = dualac("resume", pack[1], **env)
@@ -458,54 +656,107 @@ def test_a_run_that_is_being_trained_is_locked(here: Answer, mine: Path):
 
     (mine / "DONE").unlink()
     with owned(mine):
-        assert_refused(here("resume", mine, "--quiet"), 73, str(mine), "is being trained by another process", str(os.getpid()))
+        assert_refused(
+            here("resume", mine, "--quiet"),
+            73,
+            str(mine),
+            "is being trained by another process",
+            str(os.getpid()),
+        )
 
 
 def test_quiet_prints_no_progress(here: Answer, mine: Path, tmp_path: Path):
-    code, said, err = here("train", "dac", POINT, "--out", tmp_path / "mine", *SHORT, "--steps", "50", "--quiet")
+    code, said, err = here(
+        "train", "dac", POINT, "--out", tmp_path / "mine", *SHORT, "--steps", "50", "--quiet"
+    )
     assert (code, err) == (0, "")
     assert "steps/s" not in said
     assert json.loads((mine / "DONE").read_text())["step"] == 50
 
 
 @pytest.mark.parametrize("toy", ["BrokenReset", pytest.param("Broken", marks=pytest.mark.kill)])
-def test_an_environment_of_nans_fails_the_run_beyond_a_limit(here: Answer, tmp_path: Path, toy: str):
+def test_an_environment_of_nans_fails_the_run_beyond_a_limit(
+    here: Answer, tmp_path: Path, toy: str
+):
     path = run_path(tmp_path, toy)
-    assert_refused(here("train", "dac", f"cli_toys:{toy}-v0", "--out", tmp_path, *SHORT), 65, "environment broken", "11 times", "NaN or infinity")
+    assert_refused(
+        here("train", "dac", f"cli_toys:{toy}-v0", "--out", tmp_path, *SHORT),
+        65,
+        "environment broken",
+        "11 times",
+        "NaN or infinity",
+    )
     assert "environment broken" in json.loads((path / "FAILED").read_text())["reason"]
     assert not (path / "DONE").exists()
 
 
-def test_a_loss_that_is_no_longer_finite_stops_the_run_and_keeps_the_last_checkpoint(here: Answer, tmp_path: Path):
+def test_a_loss_that_is_no_longer_finite_stops_the_run_and_keeps_the_last_checkpoint(
+    here: Answer, tmp_path: Path
+):
     path = run_path(tmp_path, "Diverging")
-    assert_refused(here("train", "dac", "cli_toys:Diverging-v0", "--out", tmp_path, *SHORT, "--checkpoint-every", "15"), 65, "diverged", "step 20")
+    assert_refused(
+        here(
+            "train",
+            "dac",
+            "cli_toys:Diverging-v0",
+            "--out",
+            tmp_path,
+            *SHORT,
+            "--checkpoint-every",
+            "15",
+        ),
+        65,
+        "diverged",
+        "step 20",
+    )
     assert "diverged" in json.loads((path / "FAILED").read_text())["reason"]
     assert [folder.name for folder in (path / "checkpoints").iterdir()] == ["15"]
-    assert_refused(here("resume", path), 65, "failed at step", "diverged", "it would again", "FAILED")
+    assert_refused(
+        here("resume", path), 65, "failed at step", "diverged", "it would again", "FAILED"
+    )
 
 
 @pytest.mark.kill
 def test_one_bad_transition_is_counted_not_stored_and_forgiven(here: Answer, tmp_path: Path):
     path = run_path(tmp_path, "BrokenOnce")
-    code, _, err = here("train", "dac", "cli_toys:BrokenOnce-v0", "--out", tmp_path, *SHORT, "--quiet")
+    code, _, err = here(
+        "train", "dac", "cli_toys:BrokenOnce-v0", "--out", tmp_path, *SHORT, "--quiet"
+    )
     assert (code, err) == (0, "")
     assert rows(path / "train.jsonl")[-1]["rollout/bad_transitions"] == 1
     assert json.loads((path / "checkpoints" / "40" / "manifest.json").read_text())["added"] == 39
-    assert [event["step"] for event in rows(path / "events.jsonl") if event["event"] == "bad_transition"] == [7]
+    assert [
+        event["step"] for event in rows(path / "events.jsonl") if event["event"] == "bad_transition"
+    ] == [7]
 
 
 @pytest.mark.kill
-def test_an_environment_that_keeps_raising_is_one_line_and_a_traceback_on_disk(here: Answer, tmp_path: Path):
+def test_an_environment_that_keeps_raising_is_one_line_and_a_traceback_on_disk(
+    here: Answer, tmp_path: Path
+):
     path = run_path(tmp_path, "Raising")
     answer = here("train", "dac", "cli_toys:Raising-v0", "--out", tmp_path, *SHORT, "--quiet")
-    assert_refused(answer, 65, "environment broken", "11 times", "ZeroDivisionError: the toy fell apart on two lines")
+    assert_refused(
+        answer,
+        65,
+        "environment broken",
+        "11 times",
+        "ZeroDivisionError: the toy fell apart on two lines",
+    )
     assert "the toy fell apart" in (path / "traceback.txt").read_text()
-    assert_refused(here("resume", path, "--env-timeout", "5"), 64, "--env-timeout needs --isolate-env")
+    assert_refused(
+        here("resume", path, "--env-timeout", "5"), 64, "--env-timeout needs --isolate-env"
+    )
 
 
 def test_spaces_that_change_in_a_reset_are_one_line(here: Answer, tmp_path: Path):
-    said = "acts in Box(-2.0, 2.0, (2,), float32) after reset and declared Box(-1.0, 1.0, (2,), float32) when it was made: set its spaces in __init__"
-    assert_refused(here("train", "dac", "cli_toys:Settling-v0", "--out", tmp_path, *SHORT), 65, said)
+    said = (
+        "acts in Box(-2.0, 2.0, (2,), float32) after reset and declared Box(-1.0, 1.0, (2,), "
+        "float32) when it was made: set its spaces in __init__"
+    )
+    assert_refused(
+        here("train", "dac", "cli_toys:Settling-v0", "--out", tmp_path, *SHORT), 65, said
+    )
 
 
 @pytest.mark.kill
@@ -521,30 +772,57 @@ def test_a_process_that_its_environment_ends_is_told_and_goes_on_from_its_last_c
     monkeypatch.setenv("TOY_ONCE", str(tmp_path / "once"))
     path = run_path(tmp_path, "Exiting")
     answer = here("train", "dac", "cli_toys:Exiting-v0", "--out", tmp_path, *SHORT, "--quiet")
-    assert_refused(answer, 7, "ended with code 7", str(path / "worker.log"), f"dualac resume {path} continues from its last checkpoint")
+    assert_refused(
+        answer,
+        7,
+        "ended with code 7",
+        str(path / "worker.log"),
+        f"dualac resume {path} continues from its last checkpoint",
+    )
     assert [folder.name for folder in (path / "checkpoints").iterdir()] == ["20"]
     assert here("resume", path, "--quiet")[0] == 0
     assert json.loads((path / "DONE").read_text())["step"] == 40
 
 
 @pytest.mark.kill
-def test_an_isolated_environment_that_ends_its_process_costs_an_episode(here: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_isolated_environment_that_ends_its_process_costs_an_episode(
+    here: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("TOY_ONCE", str(tmp_path / "once"))
     path = run_path(tmp_path, "Exiting")
-    code, said, err = here("train", "dac", "cli_toys:Exiting-v0", "--out", tmp_path, *SHORT, "--isolate-env", "--env-timeout", "50")
+    code, said, err = here(
+        "train",
+        "dac",
+        "cli_toys:Exiting-v0",
+        "--out",
+        tmp_path,
+        *SHORT,
+        "--isolate-env",
+        "--env-timeout",
+        "50",
+    )
     assert (code, err) == (0, "")
     assert "random policy" in said
-    bad = [event["reason"] for event in rows(path / "events.jsonl") if event["event"].startswith("bad_")]
+    bad = [
+        event["reason"]
+        for event in rows(path / "events.jsonl")
+        if event["event"].startswith("bad_")
+    ]
     assert bad == ["ended its process with code 7"]
 
 
 @pytest.mark.kill
-def test_what_a_simulator_prints_goes_to_the_log_and_does_not_garble_the_progress(here: Answer, tmp_path: Path):
+def test_what_a_simulator_prints_goes_to_the_log_and_does_not_garble_the_progress(
+    here: Answer, tmp_path: Path
+):
     code, said, err = here("train", "sac", "cli_toys:Chatty-v0", "--out", tmp_path, *SHORT_SAC)
     assert (code, err) == (0, "")
     assert "nonsense" not in said.partition("  done ")[0]
     assert "seed 0  done       step 40/40" in said
-    assert "hello from the simulator" in (run_path(tmp_path, "Chatty", algorithm="sac") / "worker.log").read_text()
+    assert (
+        "hello from the simulator"
+        in (run_path(tmp_path, "Chatty", algorithm="sac") / "worker.log").read_text()
+    )
 
 
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(here: Answer, mine: Path):
@@ -558,12 +836,19 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(here: Answer, 
     assert (mine / "DONE").exists()
 
 
-def test_a_run_whose_checkpoints_are_all_damaged_is_refused_and_never_started_from_scratch(here: Answer, mine: Path, tmp_path: Path):
+def test_a_run_whose_checkpoints_are_all_damaged_is_refused_and_never_started_from_scratch(
+    here: Answer, mine: Path, tmp_path: Path
+):
     (mine / "DONE").unlink()
     for manifest in mine.glob("checkpoints/*/manifest.json"):
         manifest.write_bytes(manifest.read_bytes()[:50])
     before = contents(mine / "checkpoints"), (mine / "eval.jsonl").read_bytes()
-    refusal = 65, "checkpoints/40 is damaged", "checkpoints/20 is damaged", "no checkpoint is left to resume from"
+    refusal = (
+        65,
+        "checkpoints/40 is damaged",
+        "checkpoints/20 is damaged",
+        "no checkpoint is left to resume from",
+    )
     assert_refused(here("resume", mine), *refusal)
     assert_refused(here("train", "dac", POINT, "--out", tmp_path / "mine", *SHORT), *refusal)
     assert (contents(mine / "checkpoints"), (mine / "eval.jsonl").read_bytes()) == before
@@ -578,15 +863,22 @@ def test_a_run_that_lost_its_checkpoints_is_refused_and_keeps_its_results(here: 
     assert_refused(here("evaluate", mine), 65, str(mine), "no checkpoint can be read")
 
 
-@pytest.mark.parametrize("content", ["", "garbage", "[]", "3", '{"part": "Run"}', '{"part": "Walk"}', "{}"])
+@pytest.mark.parametrize(
+    "content", ["", "garbage", "[]", "3", '{"part": "Run"}', '{"part": "Walk"}', "{}"]
+)
 @pytest.mark.parametrize("command", ["resume", "evaluate"])
 def test_a_run_json_that_is_none_is_named(here: Answer, tmp_path: Path, content: str, command: str):
     (tmp_path / "run.json").write_text(content)
     assert_refused(here(command, tmp_path), 65, str(tmp_path / "run.json"))
 
 
-@pytest.mark.parametrize(("key", "value"), [("steps", "many"), ("seed", None), ("steps", 1.5), ("resets", 3), ("task", 7)])
-def test_a_run_json_with_a_value_of_another_type_is_refused(here: Answer, mine: Path, key: str, value: object):
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("steps", "many"), ("seed", None), ("steps", 1.5), ("resets", 3), ("task", 7)],
+)
+def test_a_run_json_with_a_value_of_another_type_is_refused(
+    here: Answer, mine: Path, key: str, value: object
+):
     spec = mine / "run.json"
     spec.write_text(json.dumps({**json.loads(spec.read_text()), key: value}))
     assert_refused(here("resume", mine), 65, str(spec), key)
@@ -598,26 +890,43 @@ def test_where_there_is_no_run_it_says_so(here: Answer, tmp_path: Path):
             assert_refused(here(command, path), 65, str(path))
 
 
-def test_evaluate_json_is_one_object_with_a_row_an_episode(here: Answer, finished: tuple[Path, str]):
+def test_evaluate_json_is_one_object_with_a_row_an_episode(
+    here: Answer, finished: tuple[Path, str]
+):
     code, said, err = here("evaluate", run_path(finished[0]), "--episodes", "3", "--json")
     assert (code, err, said.count("\n")) == (0, "", 1)
     answer = json.loads(said)
-    assert (answer["task"], answer["step"], len(answer["episodes"])) == ("gym/cli_toys:Point-v0", 40, 3)
+    assert (answer["task"], answer["step"], len(answer["episodes"])) == (
+        "gym/cli_toys:Point-v0",
+        40,
+        3,
+    )
     returns = [row["return"] for row in answer["episodes"]]
     assert answer["eval/mean_reward"] == pytest.approx(sum(returns) / 3)
     assert {"random/mean_reward", "eval/std_reward", "eval/success_rate"} <= set(answer)
 
 
 def test_evaluate_is_a_function_of_its_seed(here: Answer, finished: tuple[Path, str]):
-    first, again, other = (here("evaluate", run_path(finished[0]), "--episodes", "2", "--json", "--seed", seed)[1] for seed in ("3", "3", "4"))
+    first, again, other = (
+        here("evaluate", run_path(finished[0]), "--episodes", "2", "--json", "--seed", seed)[1]
+        for seed in ("3", "3", "4")
+    )
     assert first == again != other
 
 
-def test_evaluate_shows_the_learned_policy_beside_a_random_one(here: Answer, finished: tuple[Path, str]):
+def test_evaluate_shows_the_learned_policy_beside_a_random_one(
+    here: Answer, finished: tuple[Path, str]
+):
     code, said, err = here("evaluate", run_path(finished[0]), "--episodes", "2", "--step", "20")
     assert (code, err) == (0, "")
     said = " ".join(said.split())
-    for word in ("dac on gym/cli_toys:Point-v0, step 20, 2 episodes", "learned", "random", "mean", "success"):
+    for word in (
+        "dac on gym/cli_toys:Point-v0, step 20, 2 episodes",
+        "learned",
+        "random",
+        "mean",
+        "success",
+    ):
         assert word in said
 
 
@@ -631,7 +940,9 @@ def test_evaluate_shows_the_learned_policy_beside_a_random_one(here: Answer, fin
         ("--step 7", 65, "no checkpoint at step 7"),
     ],
 )
-def test_a_bad_option_of_evaluate_is_one_line(here: Answer, finished: tuple[Path, str], words: str, code: int, said: str):
+def test_a_bad_option_of_evaluate_is_one_line(
+    here: Answer, finished: tuple[Path, str], words: str, code: int, said: str
+):
     assert_refused(here("evaluate", run_path(finished[0]), *words.split()), code, said)
 
 
@@ -642,9 +953,18 @@ def test_list_algorithms_shows_every_row_by_its_parts_or_by_what_it_changes(here
     assert (code, err) == (0, "")
     lines = {line.split()[0]: line for line in said.splitlines()[1:] if line.strip()}
     assert set(lines) == {*ALGORITHMS, "learns", "sr-sac"}
-    for word in ("Fixed(-0.2)", "Soft()", "OptimisticActor(target_kl=0.25)", "Scalar()", "alpha beta_o tau"):
+    for word in (
+        "Fixed(-0.2)",
+        "Soft()",
+        "OptimisticActor(target_kl=0.25)",
+        "Scalar()",
+        "alpha beta_o tau",
+    ):
         assert word in lines["dac"]
-    assert "Bandit(arms=(-1.0, 0.0))" in lines["top"] and "Deterministic(delay=1, target_noise=0.0)" in lines["ddpg"]
+    assert (
+        "Bandit(arms=(-1.0, 0.0))" in lines["top"]
+        and "Deterministic(delay=1, target_noise=0.0)" in lines["ddpg"]
+    )
     assert "dac with critic.layer_norm=True" in lines["dac-ln"]
     assert lines["dac:no-adjustments"].split()[1:3] == ["alpha", "dac"]
     assert "sac with replay_ratio=16" in lines["sr-sac"]
@@ -676,13 +996,30 @@ def test_list_tasks_prints_a_task_a_line_and_nothing_else(here: Answer):
 def test_help_names_every_command_and_every_option(here: Answer):
     assert all(f"dualac {name}" in here("--help")[1] for name in cli.COMMANDS)
     said = here("train", "dac", "--help")[1]
-    for option in ("--seeds", "--steps", "--pack", "--tensorboard", "--pessimism.beta", "--explorer.target-kl", "--policy.hidden", "--gamma"):
+    for option in (
+        "--seeds",
+        "--steps",
+        "--pack",
+        "--tensorboard",
+        "--pessimism.beta",
+        "--explorer.target-kl",
+        "--policy.hidden",
+        "--gamma",
+    ):
         assert option in said
 
 
 def test_help_starts_without_importing_jax():
-    asked = "import sys; sys.argv = ['dualac', '--help']; import dualac.cli as c; c.run(['--help']); sys.exit('jax' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", asked], stdout=subprocess.DEVNULL, check=False).returncode == 0
+    asked = (
+        "import sys; sys.argv = ['dualac', '--help']; import dualac.cli as c; c.run(['--help']); "
+        "sys.exit('jax' in sys.modules)"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", asked], stdout=subprocess.DEVNULL, check=False
+        ).returncode
+        == 0
+    )
 
 
 def test_play_writes_an_mp4(here: Answer, finished: tuple[Path, str], tmp_path: Path):
@@ -696,15 +1033,23 @@ def test_play_writes_an_mp4(here: Answer, finished: tuple[Path, str], tmp_path: 
 
 @pytest.mark.parametrize(
     ("words", "code", "said"),
-    [("--video film.avi", 64, "should end in .mp4"), ("--seed -1", 64, "--seed"), ("--step 7", 65, "no checkpoint at step 7")],
+    [
+        ("--video film.avi", 64, "should end in .mp4"),
+        ("--seed -1", 64, "--seed"),
+        ("--step 7", 65, "no checkpoint at step 7"),
+    ],
 )
-def test_a_bad_option_of_play_is_one_line_and_no_film(here: Answer, mine: Path, words: str, code: int, said: str):
+def test_a_bad_option_of_play_is_one_line_and_no_film(
+    here: Answer, mine: Path, words: str, code: int, said: str
+):
     before = contents(mine)
     assert_refused(here("play", mine, *words.split()), code, said)
     assert contents(mine) == before
 
 
-def test_a_film_that_cannot_be_written_is_one_line(here: Answer, finished: tuple[Path, str], tmp_path: Path):
+def test_a_film_that_cannot_be_written_is_one_line(
+    here: Answer, finished: tuple[Path, str], tmp_path: Path
+):
     (tmp_path / "file").touch()
     film = tmp_path / "file" / "toy.mp4"
     answer = here("play", run_path(finished[0]), "--video", film)
@@ -731,7 +1076,9 @@ def pendulum(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.suite
-def test_play_draws_a_mujoco_task_where_egl_works(pendulum: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_play_draws_a_mujoco_task_where_egl_works(
+    pendulum: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     from dualac.cli.doctor import render_backend
 
     monkeypatch.setenv("MUJOCO_GL", "egl")
@@ -759,7 +1106,10 @@ def test_play_says_so_where_the_task_cannot_be_drawn(here: Answer, mine: Path, t
     assert not (tmp_path / "film.mp4").exists()
 
 
-AT_A_TERMINAL = "import os, fcntl, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+AT_A_TERMINAL = (
+    "import os, fcntl, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], "
+    "sys.argv[1:])"
+)
 
 
 class Terminal:
@@ -810,29 +1160,68 @@ def terminal(*words: str | Path) -> Iterator[Terminal]:
         os.close(screen)
 
 
-def test_a_terminal_shows_a_live_table_and_ctrl_c_checkpoints_and_prints_the_resume_command(tmp_path: Path):
+def test_a_terminal_shows_a_live_table_and_ctrl_c_checkpoints_and_prints_the_resume_command(
+    tmp_path: Path,
+):
     path = run_path(tmp_path)
     with terminal(
-        "train", "dac", POINT, "--out", tmp_path, *NETWORKS, *RUN, "--steps", "1M", "--capacity", "1k", "--checkpoint-every", "1M"
+        "train",
+        "dac",
+        POINT,
+        "--out",
+        tmp_path,
+        *NETWORKS,
+        *RUN,
+        "--steps",
+        "1M",
+        "--capacity",
+        "1k",
+        "--checkpoint-every",
+        "1M",
     ) as shown:
-        shown.wait_for(("seed", "step", "steps/s", "left", "eval", "return", "success", "/0.25", "beta_o", "KL weight", "alpha", "/1M"))
+        shown.wait_for(
+            (
+                "seed",
+                "step",
+                "steps/s",
+                "left",
+                "eval",
+                "return",
+                "success",
+                "/0.25",
+                "beta_o",
+                "KL weight",
+                "alpha",
+                "/1M",
+            )
+        )
         shown.press(b"\x03")
         code = shown.wait()
     assert code == 130
     assert "\x1b[" in shown.shown
     assert "Traceback" not in shown.shown
     last = shown.shown.replace("\r\n", "")
-    stopped = re.search(r"dualac: stopped at step (\d+), checkpoint written; continue with: dualac resume (\S+)", last)
+    stopped = re.search(
+        r"dualac: stopped at step (\d+), checkpoint written; continue with: dualac resume (\S+)",
+        last,
+    )
     assert stopped
     assert stopped[2] == str(path)
     assert (path / "checkpoints" / stopped[1] / "manifest.json").exists()
     assert not (path / "FAILED").exists()
 
 
-def test_an_option_s_value_is_not_taken_for_the_algorithm(prepared: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_option_s_value_is_not_taken_for_the_algorithm(
+    prepared: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     """Which word is the algorithm depends on which options take a value."""
     monkeypatch.chdir(tmp_path)
-    assert_refused(prepared("train", "dacc", "gym/Pendulum-v1", "--out", "dac"), 64, "no algorithm is called 'dacc'", "did you mean dac")
+    assert_refused(
+        prepared("train", "dacc", "gym/Pendulum-v1", "--out", "dac"),
+        64,
+        "no algorithm is called 'dacc'",
+        "did you mean dac",
+    )
     assert prepared("train", "--out", "sac", "dac", "gym/Pendulum-v1")[0] == 0
     assert [path.name for path in (tmp_path / "sac").iterdir()] == ["dac"]
 
@@ -845,10 +1234,14 @@ def test_a_damaged_checkpoint_is_named_by_those_who_pass_it_over(here: Answer, m
     assert f"checkpoint {newest} is damaged" in complained
 
 
-def test_a_run_that_failed_does_not_keep_others_from_being_resumed(here: Answer, mine: Path, tmp_path: Path):
+def test_a_run_that_failed_does_not_keep_others_from_being_resumed(
+    here: Answer, mine: Path, tmp_path: Path
+):
     failed = Path(shutil.copytree(mine, tmp_path / "failed"))
     (failed / "DONE").unlink()
-    (failed / "FAILED").write_text(json.dumps({"step": 3, "reason": "diverged", "error": "RunFailedError"}))
+    (failed / "FAILED").write_text(
+        json.dumps({"step": 3, "reason": "diverged", "error": "RunFailedError"})
+    )
     (mine / "DONE").unlink()
     code, _, complained = here("resume", mine, failed)
     assert (code, "failed at step 3" in complained) == (65, True)

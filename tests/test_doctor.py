@@ -34,27 +34,49 @@ def test_what_is_optional_was_tested_and_names_an_extra():
     assert set(doctor.OPTIONAL.values()) <= set(extras)
 
 
-def test_it_shows_versions_cores_memory_disk_and_what_draws(unhurried: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_it_shows_versions_cores_memory_disk_and_what_draws(
+    unhurried: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     assert cli.run(["doctor"]) == 0
     said = capsys.readouterr().out
-    for word in ("found", "tested", *doctor.TESTED, "usable", "memory", "disk", "GB free", "rendering  egl", "training   works"):
+    for word in (
+        "found",
+        "tested",
+        *doctor.TESTED,
+        "usable",
+        "memory",
+        "disk",
+        "GB free",
+        "rendering  egl",
+        "training   works",
+    ):
         assert word in said
 
 
-def test_a_training_that_fails_is_told_and_the_exit_code_is_not_0(unhurried: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_a_training_that_fails_is_told_and_the_exit_code_is_not_0(
+    unhurried: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     unhurried.setattr(doctor, "smoke", lambda: "fails: no space")
     assert cli.run(["doctor"]) != 0
     assert "fails: no space" in capsys.readouterr().out
 
 
-def test_a_machine_that_cannot_draw_can_still_train(unhurried: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_a_machine_that_cannot_draw_can_still_train(
+    unhurried: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     unhurried.setattr(doctor, "render_backend", lambda: None)
     assert cli.run(["doctor"]) == 0
     assert "libegl1" in capsys.readouterr().out
 
 
-def test_what_is_missing_or_differs_is_named_with_what_to_install(unhurried: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    unhurried.setattr(doctor, "version", lambda name: {"dm_control": None, "flax": "0.0.1"}.get(name, doctor.TESTED[name]))
+def test_what_is_missing_or_differs_is_named_with_what_to_install(
+    unhurried: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    unhurried.setattr(
+        doctor,
+        "version",
+        lambda name: {"dm_control": None, "flax": "0.0.1"}.get(name, doctor.TESTED[name]),
+    )
     assert cli.run(["doctor"]) == 0
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
     assert "missing: pip install 'dualac[dmc]'" in lines["dm_control"]
@@ -71,7 +93,10 @@ def test_a_way_of_drawing_that_does_not_exist_draws_nothing(monkeypatch: pytest.
 @pytest.mark.suite
 def test_training_works_here():
     """Really draws, trains, stops, resumes and compares."""
-    command, env = [Path(sys.executable).with_name("dualac"), "doctor"], {**os.environ, "COLUMNS": "200"}
+    command, env = (
+        [Path(sys.executable).with_name("dualac"), "doctor"],
+        {**os.environ, "COLUMNS": "200"},
+    )
     said = subprocess.run(command, cwd=HERE, env=env, capture_output=True, text=True, check=False)
     assert (said.returncode, said.stderr) == (0, ""), said.stdout + said.stderr
     assert "resumed to the same bits" in said.stdout
@@ -94,8 +119,12 @@ gymnasium.register("NAME-v0", Bad, max_episode_steps=9)
 """
 
 
-@pytest.mark.parametrize("how", ["exits", *(pytest.param(how, marks=pytest.mark.kill) for how in ("crashes", "hangs"))])
-def test_an_environment_that_takes_its_process_along_is_a_finding(how, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    "how", ["exits", *(pytest.param(how, marks=pytest.mark.kill) for how in ("crashes", "hangs"))]
+)
+def test_an_environment_that_takes_its_process_along_is_a_finding(
+    how, tmp_path, monkeypatch, capsys
+):
     code, told = ENDS[how]
     (tmp_path / f"bad_{how}.py").write_text(ENVIRONMENT.replace("CODE", code).replace("NAME", how))
     monkeypatch.syspath_prepend(tmp_path)

@@ -1,4 +1,6 @@
-"""The example of docs/your-environment.md is the file in examples/, is well, and can be trained on."""
+"""The example of docs/your-environment.md is the file in examples/, is well, and can be trained
+on.
+"""
 
 import sys
 from pathlib import Path
@@ -39,7 +41,15 @@ def test_the_page_shows_what_the_doctor_says(capsys):
 
 
 def test_it_trains(tmp_path):
-    small = {"steps": 40, "warmup": 20, "batch_size": 8, "capacity": 100, "eval_every": 40, "eval_episodes": 1, "quiet": True}
+    small = {
+        "steps": 40,
+        "warmup": 20,
+        "batch_size": 8,
+        "capacity": 100,
+        "eval_every": 40,
+        "eval_episodes": 1,
+        "quiet": True,
+    }
     run = dualac.train(tiny("sac"), TASK, name="tiny", out=tmp_path, **small)
     assert (run.path / "DONE").exists()
     assert "success" in rows(run.path, "eval.jsonl")[-1]
@@ -47,28 +57,66 @@ def test_it_trains(tmp_path):
 
 BOX = "spaces.Box(-0.5, 0.5, (2,), np.float32)"
 STEP = "self.velocity = 0.9"
-ANSWER = """return self.observe(), float(np.exp(-3 * distance)), fallen, False, {"success": bool(distance < 0.05)}"""
+ANSWER = (
+    "return self.observe(), float(np.exp(-3 * distance)), fallen, False, "
+    '{"success": bool(distance < 0.05)}'
+)
 SEEDED = "super().reset(seed=seed)"
-MISTAKES = {  # what is written for what, in the example; the page has the line that the doctor then says
+# what is written for what, in the example; the page has the line that the doctor then says
+MISTAKES = {
     "discrete": ([(BOX, "spaces.Discrete(4)")], "wrong"),
     "unbounded": ([(BOX, "spaces.Box(-np.inf, np.inf, (2,), np.float32)")], "wrong"),
     "four": ([("fallen, False, {", "fallen, {")], "wrong"),
-    "seedless": ([("(self, *, seed=None, options=None)", "(self)"), (SEEDED, "super().reset()")], "wrong"),
-    "settling": ([(SEEDED, SEEDED + "\n        self.action_space = spaces.Box(-1, 1, (2,), np.float32)")], "wrong"),
-    "raising": ([(STEP, f"if self.place.max() > 1:\n            raise ValueError('the puck is off the map')\n        {STEP}")], "wrong"),
+    "seedless": (
+        [("(self, *, seed=None, options=None)", "(self)"), (SEEDED, "super().reset()")],
+        "wrong",
+    ),
+    "settling": (
+        [(SEEDED, SEEDED + "\n        self.action_space = spaces.Box(-1, 1, (2,), np.float32)")],
+        "wrong",
+    ),
+    "raising": (
+        [
+            (
+                STEP,
+                "if self.place.max() > 1:\n            raise ValueError('the puck is off the "
+                f"map')\n        {STEP}",
+            )
+        ],
+        "wrong",
+    ),
     "nan": ([("float(np.exp(-3 * distance))", "float(np.log(1.0 - distance))")], "wrong"),
     "endless": ([("fallen, False", "False, False"), (", max_episode_steps=100", "")], "wrong"),
     "timed": (
-        [(SEEDED, SEEDED + "\n        self.time = 0"), (STEP, f"self.time += 1\n        {STEP}"), ("fallen, False", "self.time == 80, False")],
+        [
+            (SEEDED, SEEDED + "\n        self.time = 0"),
+            (STEP, f"self.time += 1\n        {STEP}"),
+            ("fallen, False", "self.time == 80, False"),
+        ],
         "warning",
     ),
     "global": ([("self.np_random.uniform", "np.random.uniform")], "warning"),
     "left": (
-        [("        self.velocity = np.zeros(2)\n", ""), ("    def __init__(self):", "    def __init__(self):\n        self.velocity = np.zeros(2)")],
+        [
+            ("        self.velocity = np.zeros(2)\n", ""),
+            (
+                "    def __init__(self):",
+                "    def __init__(self):\n        self.velocity = np.zeros(2)",
+            ),
+        ],
         "warning",
     ),
-    "large": ([("""{"place": self.place,""", """{"place": 1000 * self.place,"""), ("Box(-2, 2,", "Box(-2000, 2000,")], "warning"),
-    "undeclared": ([("""{"place": self.place,""", """{"mass": np.ones(1), "place": self.place,""")], "warning"),
+    "large": (
+        [
+            ("""{"place": self.place,""", """{"place": 1000 * self.place,"""),
+            ("Box(-2, 2,", "Box(-2000, 2000,"),
+        ],
+        "warning",
+    ),
+    "undeclared": (
+        [("""{"place": self.place,""", """{"mass": np.ones(1), "place": self.place,""")],
+        "warning",
+    ),
 }
 
 
@@ -84,7 +132,9 @@ def test_the_page_shows_what_is_said_of_each_mistake(name, tmp_path, monkeypatch
     monkeypatch.delitem(sys.modules, "my_env", raising=False)
     monkeypatch.delitem(gymnasium.registry, "Push-v0", raising=False)
     monkeypatch.setattr(plays, "UNCAPPED_SECONDS", 60)
-    said = [one.text for one in checkup(TASK) if one.verdict == verdict and one.about != "gymnasium"]
+    said = [
+        one.text for one in checkup(TASK) if one.verdict == verdict and one.about != "gymnasium"
+    ]
     monkeypatch.delitem(sys.modules, "my_env")
     monkeypatch.delitem(gymnasium.registry, "Push-v0")
     print(name, said)

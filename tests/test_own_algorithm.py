@@ -31,7 +31,9 @@ def mine(tmp_path):
 
 
 def test_the_page_shows_the_file_as_it_is():
-    assert f"```python\n{EXAMPLE.read_text()}```" in (ROOT / "docs" / "your-algorithm.md").read_text()
+    assert (
+        f"```python\n{EXAMPLE.read_text()}```" in (ROOT / "docs" / "your-algorithm.md").read_text()
+    )
 
 
 def test_a_row_of_a_file_survives_json(mine):
@@ -43,7 +45,15 @@ def test_a_row_of_a_file_survives_json(mine):
 
 def test_it_is_trained_and_continued(mine, tmp_path):
     row = replaced(api.find_algorithm(mine), SMALL)
-    short = {"warmup": 10, "batch_size": 8, "capacity": 100, "eval_every": 20, "eval_episodes": 1, "quiet": True, "out": tmp_path / "runs"}
+    short = {
+        "warmup": 10,
+        "batch_size": 8,
+        "capacity": 100,
+        "eval_every": 20,
+        "eval_episodes": 1,
+        "quiet": True,
+        "out": tmp_path / "runs",
+    }
     task = "cli_toys:Point-v0"
     sys.path.insert(0, str(ROOT / "tests"))
     run = dualac.train(row, task, name="cautious", steps=20, **short)
@@ -65,13 +75,18 @@ def test_a_file_that_changed_is_refused(mine, tmp_path):
 def test_files_of_others_that_are_gone_do_not_matter(mine):
     api.find_algorithm(mine)
     Path(mine.rpartition(":")[0]).unlink()
-    assert from_json(type(api.find_algorithm("dac")), to_json(api.find_algorithm("dac"))) == api.find_algorithm("dac")
+    assert from_json(
+        type(api.find_algorithm("dac")), to_json(api.find_algorithm("dac"))
+    ) == api.find_algorithm("dac")
 
 
 def test_an_identity_depends_on_what_the_file_says(mine, tmp_path):
     other = tmp_path / "mine2.py"
     other.write_text(EXAMPLE.read_text().replace("axis=0)[:", "axis=0)[0:"))
-    assert to_json(api.find_algorithm(mine))["pessimism"]["source"] != to_json(api.find_algorithm(f"{other}:cautious"))["pessimism"]["source"]
+    assert (
+        to_json(api.find_algorithm(mine))["pessimism"]["source"]
+        != to_json(api.find_algorithm(f"{other}:cautious"))["pessimism"]["source"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -168,27 +183,61 @@ def test_parts_that_others_are_derived_from_stay_parts_the_library_s_too(chain, 
 def test_a_policy_of_one_s_own_explores_by_its_own_randomness(chain, tmp_path):
     row = replaced(api.find_algorithm(f"{chain}:constant"), {"critic.hidden": (8,)})
     sys.path.insert(0, str(ROOT / "tests"))
-    short = {"warmup": 10, "batch_size": 8, "capacity": 100, "eval_every": 20, "log_every": 10, "eval_episodes": 1, "quiet": True}
-    dualac.train(row, "cli_toys:Point-v0", name="constant", steps=20, out=tmp_path / "runs", **short)
+    short = {
+        "warmup": 10,
+        "batch_size": 8,
+        "capacity": 100,
+        "eval_every": 20,
+        "log_every": 10,
+        "eval_episodes": 1,
+        "quiet": True,
+    }
+    dualac.train(
+        row, "cli_toys:Point-v0", name="constant", steps=20, out=tmp_path / "runs", **short
+    )
 
 
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        ("@dataclass(frozen=True)\nclass Half(Attitude):\n    def backup(self, state, zs, key):\n        return zs[0]\n", "abstract.*objective"),
-        ("class Half(Attitude):\n    def backup(self, s, zs, key):\n        return zs[0]\n    objective = backup\n", "needs @dataclass"),
+        (
+            "@dataclass(frozen=True)\nclass Half(Attitude):\n    def backup(self, state, zs, "
+            "key):\n        return zs[0]\n",
+            "abstract.*objective",
+        ),
+        (
+            "class Half(Attitude):\n    def backup(self, s, zs, key):\n        return zs[0]\n    "
+            "objective = backup\n",
+            "needs @dataclass",
+        ),
         ("raise SystemExit(3)\n", "SystemExit"),
     ],
 )
-def test_a_part_that_is_not_whole_is_refused_in_a_sentence_when_the_row_is_built(tmp_path, body, told):
-    heads = ("dataclasses import dataclass", "dualac.agents.actor_critic import Algorithm", "dualac.agents.pessimism import Attitude")
-    rest = ("dualac.agents.policies import Soft", "dualac.agents.explorers import FromPolicy", "dualac.agents.critics import Scalar")
-    text = "".join(f"from {line}\n" for line in (*heads, *rest)) + body + "row = Algorithm(Half(), Soft(), FromPolicy(), Scalar())\n"
+def test_a_part_that_is_not_whole_is_refused_in_a_sentence_when_the_row_is_built(
+    tmp_path, body, told
+):
+    heads = (
+        "dataclasses import dataclass",
+        "dualac.agents.actor_critic import Algorithm",
+        "dualac.agents.pessimism import Attitude",
+    )
+    rest = (
+        "dualac.agents.policies import Soft",
+        "dualac.agents.explorers import FromPolicy",
+        "dualac.agents.critics import Scalar",
+    )
+    text = (
+        "".join(f"from {line}\n" for line in (*heads, *rest))
+        + body
+        + "row = Algorithm(Half(), Soft(), FromPolicy(), Scalar())\n"
+    )
     (tmp_path / "half.py").write_text(text)
     with pytest.raises(UsageError, match=told):
         api.find_algorithm(f"{tmp_path / 'half.py'}:row")
 
 
 def test_what_is_known_by_a_name_and_is_no_row_is_told():
-    with pytest.raises(UsageError, match=r"sac with replay_ratio=16 and resets=.*dualac train sr-sac"):
+    with pytest.raises(
+        UsageError, match=r"sac with replay_ratio=16 and resets=.*dualac train sr-sac"
+    ):
         api.find_algorithm("sr-sac")

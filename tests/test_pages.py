@@ -53,8 +53,13 @@ Anonymous:             0 kB
 
 
 def test_only_pages_that_are_still_a_library_s_file_are_given_back():
-    """Not what the loader has changed, be it swapped out, what may be written, what is no library or was never read."""
-    assert list(unchanged(SMAPS)) == [Span(0x7F0000000000, 0x7F0000200000), Span(0x7F0000800000, 0x7F0000900000)]
+    """Not what the loader has changed, be it swapped out, what may be written, what is no library
+    or was never read.
+    """
+    assert list(unchanged(SMAPS)) == [
+        Span(0x7F0000000000, 0x7F0000200000),
+        Span(0x7F0000800000, 0x7F0000900000),
+    ]
 
 
 def test_the_code_of_the_compiler_goes_and_comes_back_when_it_is_needed():
@@ -64,10 +69,16 @@ def test_the_code_of_the_compiler_goes_and_comes_back_when_it_is_needed():
     give_back()
     assert _of_jax() < before / 4
     assert (square(jnp.ones((3, 3))) == expected).all()
-    assert jax.jit(lambda x: jnp.sin(x) + 1)(jnp.zeros(5)).tolist() == [1.0] * 5  # compiled by code that was given back
+    assert (
+        jax.jit(lambda x: jnp.sin(x) + 1)(jnp.zeros(5)).tolist() == [1.0] * 5
+    )  # compiled by code that was given back
 
 
 def _of_jax() -> int:
     """kB of its library that this process has."""
-    spans = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text(), flags=re.MULTILINE)
-    return sum(int(re.search(r"^Rss: +(\d+)", span, re.MULTILINE)[1]) for span in spans if "libjax" in span)  # pyright: ignore[reportOptionalSubscript]
+    spans = re.split(
+        r"^(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text(), flags=re.MULTILINE
+    )
+    return sum(
+        int(re.search(r"^Rss: +(\d+)", span, re.MULTILINE)[1]) for span in spans if "libjax" in span
+    )  # pyright: ignore[reportOptionalSubscript]

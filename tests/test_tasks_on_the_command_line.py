@@ -24,11 +24,25 @@ def test_tasks_are_listed_a_line_each(capsys):
 @pytest.mark.parametrize(
     ("protocol", "push", "key", "told"),
     [
-        ("paper", "200", "100", "metaworld_cap 200, myosuite_cap 100, myosuite_termination ignore, success any, eval_episodes 10"),
-        ("official", "500", "200", "metaworld_cap 500, myosuite_cap 0, myosuite_termination end, success any, eval_episodes 10"),
+        (
+            "paper",
+            "200",
+            "100",
+            "metaworld_cap 200, myosuite_cap 100, myosuite_termination ignore, success any, "
+            "eval_episodes 10",
+        ),
+        (
+            "official",
+            "500",
+            "200",
+            "metaworld_cap 500, myosuite_cap 0, myosuite_termination end, success any, "
+            "eval_episodes 10",
+        ),
     ],
 )
-def test_a_verbose_list_tells_sizes_caps_scores_sets_and_protocol(protocol, push, key, told, capsys):
+def test_a_verbose_list_tells_sizes_caps_scores_sets_and_protocol(
+    protocol, push, key, told, capsys
+):
     shown = lines(capsys, "list", "tasks", "--verbose", "--protocol", protocol)
     assert shown[-1].endswith(told)
     rows = {line.split()[0]: line.split()[1:] for line in shown}
@@ -47,19 +61,35 @@ def test_a_protocol_that_does_not_exist_is_answered_with_the_nearest():
 def test_single_fields_change_a_preset(tmp_path, monkeypatch):
     monkeypatch.setattr(cli.training, "carry_out", lambda packs, asked, usual: 0)
     words = ["--protocol", "official", "--protocol.success", "last", "--protocol.time-limit", "5"]
-    assert cli.run(["train", "dac", "gym/Pendulum-v1", "--out", str(tmp_path), "--steps", "20k", *words]) == 0
+    assert (
+        cli.run(
+            ["train", "dac", "gym/Pendulum-v1", "--out", str(tmp_path), "--steps", "20k", *words]
+        )
+        == 0
+    )
     [spec] = tmp_path.rglob("run.json")
     stored = json.loads(spec.read_text())["protocol"]
     assert stored == {
-        "part": "Protocol", "action_repeat": 1, "time_limit": 5, "metaworld_cap": 500, "myosuite_cap": 0, "myosuite_termination": "end",
+        "part": "Protocol", (
+            "action_repeat"
+        ): 1, "time_limit": 5, (
+            "metaworld_cap"
+        ): 500, "myosuite_cap": 0, "myosuite_termination": "end",
         "success": "last", "eval_episodes": 10,
     }  # fmt: skip
 
 
 def test_an_examination_of_tasks_tells_of_each_and_fails_with_one(monkeypatch, capsys):
-    monkeypatch.setattr(doctor.envs, "PAPER", {task: envs.PAPER[task] for task in ("dmc/pendulum-swingup", "dmc/cheetah-run")})
+    monkeypatch.setattr(
+        doctor.envs,
+        "PAPER",
+        {task: envs.PAPER[task] for task in ("dmc/pendulum-swingup", "dmc/cheetah-run")},
+    )
     shown = lines(capsys, "doctor", "--tasks")
-    assert [line.split()[:4] for line in shown[1:3]] == [["dmc/pendulum-swingup", "3", "1", "1000"], ["dmc/cheetah-run", "17", "6", "1000"]]
+    assert [line.split()[:4] for line in shown[1:3]] == [
+        ["dmc/pendulum-swingup", "3", "1", "1000"],
+        ["dmc/cheetah-run", "17", "6", "1000"],
+    ]
     assert shown[-1] == "2 of 2 tasks of the paper work here"
 
     def fails(task):
@@ -89,16 +119,35 @@ def refused(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("atari/pong", "no suite 'atari' in task 'atari/pong': the suites are dmc, metaworld, myosuite and gym"),
+        (
+            "atari/pong",
+            "no suite 'atari' in task 'atari/pong': the suites are dmc, metaworld, myosuite and "
+            "gym",
+        ),
         ("metaword/push", "no suite 'metaword'"),
         ("metaworld/hamer", "no task 'metaworld/hamer'; did you mean metaworld/hammer"),
         ("myo-reech-hard", "did you mean myosuite/reach-hard"),
-        ("toys:toys/Tooy-v0", "module toys registers no task 'toys/Tooy-v0'; did you mean gym/toys/Toy-v0"),
-        ("metaworld/push --protocol.time-limit 300", "a time limit of 300 contradicts the metaworld cap of 200: a time limit only shortens"),
+        (
+            "toys:toys/Tooy-v0",
+            "module toys registers no task 'toys/Tooy-v0'; did you mean gym/toys/Toy-v0",
+        ),
+        (
+            "metaworld/push --protocol.time-limit 300",
+            "a time limit of 300 contradicts the metaworld cap of 200: a time limit only shortens",
+        ),
         ("myosuite/reach-easy --protocol.time-limit 101", "contradicts the myosuite cap of 100"),
-        ("dmc/cartpole-swingup --protocol.metaworld-cap 300", "--protocol.metaworld-cap has no effect on a task of dmc"),
-        ("dmc/cheetah-run --protocol.time-limit 5 --protocol.action-repeat 8", "an action repeat of 8 is longer than a whole episode"),
-        ("metaworld/push --protocol.metaworld-cap 501", "metaworld cap 501: give a number of steps, 1 to 500"),
+        (
+            "dmc/cartpole-swingup --protocol.metaworld-cap 300",
+            "--protocol.metaworld-cap has no effect on a task of dmc",
+        ),
+        (
+            "dmc/cheetah-run --protocol.time-limit 5 --protocol.action-repeat 8",
+            "an action repeat of 8 is longer than a whole episode",
+        ),
+        (
+            "metaworld/push --protocol.metaworld-cap 501",
+            "metaworld cap 501: give a number of steps, 1 to 500",
+        ),
         ("metaworld/push --protocol.success most", "'most' is not one of any, last"),
         ("toys:toys/Seedless-v0", "its reset takes no seed; port it to Gymnasium's API"),
     ],
@@ -108,16 +157,38 @@ def test_a_task_or_a_protocol_that_makes_no_sense_is_one_line(words, told, refus
     assert (code, told in line) == (64, True), line
 
 
-def test_a_version_that_was_not_tested_is_one_line_on_the_terminal_and_no_refusal(tmp_path, monkeypatch, capsys):
+def test_a_version_that_was_not_tested_is_one_line_on_the_terminal_and_no_refusal(
+    tmp_path, monkeypatch, capsys
+):
     real = suites.version
-    monkeypatch.setattr(suites, "version", lambda package: "1.0.99" if package == "dm_control" else real(package))
+    monkeypatch.setattr(
+        suites, "version", lambda package: "1.0.99" if package == "dm_control" else real(package)
+    )
     monkeypatch.setattr(cli.training, "carry_out", lambda packs, asked, usual: 0)
     monkeypatch.setattr(logging.root, "handlers", [])  # as outside pytest
     suites.compare.cache_clear()
     for seed in "01":
-        assert cli.run(["train", "dac", "dmc/cartpole-swingup", "--out", str(tmp_path), "--steps", "20k", "--seed", seed]) == 0
+        assert (
+            cli.run(
+                [
+                    "train",
+                    "dac",
+                    "dmc/cartpole-swingup",
+                    "--out",
+                    str(tmp_path),
+                    "--steps",
+                    "20k",
+                    "--seed",
+                    seed,
+                ]
+            )
+            == 0
+        )
     suites.compare.cache_clear()
-    told = "dm_control 1.0.99 is installed, but tasks were tested with 1.0.49 up to, not including, 1.0.50: episodes may differ\n"
+    told = (
+        "dm_control 1.0.99 is installed, but tasks were tested with 1.0.49 up to, not including, "
+        "1.0.50: episodes may differ\n"
+    )
     assert capsys.readouterr().err == told
 
 
@@ -125,21 +196,31 @@ def test_an_examination_of_one_task_ends_with_a_verdict(monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(Path(__file__).parent / "envs"))
     shown = lines(capsys, "doctor", "--task", "gym/Pendulum-v1")
     assert shown[0] == "gym/Pendulum-v1"
-    assert shown[1] == "made       ok       3 observations, 1 action in [-2, 2]; 200 steps an episode at most"
+    assert (
+        shown[1]
+        == "made       ok       3 observations, 1 action in [-2, 2]; 200 steps an episode at most"
+    )
     assert shown[-1] == "training   works; 2 notes"
     assert cli.run(["doctor", "--task", "toys:toys/Settling-v0"]) == 65
     shown = capsys.readouterr().out.splitlines()
     assert shown[-2].startswith(
-        "played     wrong    reset(): gym/toys:toys/Settling-v0 observes Box(-inf, inf, (3,), float64) after reset and declared"
+        "played     wrong    reset(): gym/toys:toys/Settling-v0 observes Box(-inf, inf, (3,), "
+        "float64) after reset and declared"
     )
     assert shown[-1].startswith("training   would not work: 1 wrong")
 
 
 def test_an_examination_is_of_one_task_or_of_all_and_has_the_time_limit_of_one(capsys):
-    for words, told in ((["--tasks", "--task", "x"], "not allowed"), (["--protocol.time-limit", "5"], "name one"), (["--task", "dmc/x"], "no task")):
+    for words, told in (
+        (["--tasks", "--task", "x"], "not allowed"),
+        (["--protocol.time-limit", "5"], "name one"),
+        (["--task", "dmc/x"], "no task"),
+    ):
         with pytest.raises(UsageError, match=told):
             cli.run(["doctor", *words])
-    assert "after 7 steps" in " ".join(lines(capsys, "doctor", "--task", "gym/Pendulum-v1", "--protocol.time-limit", "7"))
+    assert "after 7 steps" in " ".join(
+        lines(capsys, "doctor", "--task", "gym/Pendulum-v1", "--protocol.time-limit", "7")
+    )
 
 
 @pytest.mark.suite

@@ -1,4 +1,6 @@
-"""`dualac theory`: the table of forms, its pictures, and the paper's explanatory figures from runs."""
+"""`dualac theory`: the table of forms, its pictures, and the paper's explanatory figures from
+runs.
+"""
 
 import json
 import sys
@@ -36,9 +38,16 @@ def fresh():
     agent = make_agent(tiny("dac"), Spec(3, 1))
     rng = np.random.default_rng(0)
     angle = rng.uniform(-3, 3, 40)
-    lived = {"obs": np.column_stack([np.cos(angle), np.sin(angle), rng.normal(size=40)]).astype(np.float32), "action": rng.uniform(-1, 1, (40, 1))}
+    lived = {
+        "obs": np.column_stack([np.cos(angle), np.sin(angle), rng.normal(size=40)]).astype(
+            np.float32
+        ),
+        "action": rng.uniform(-1, 1, (40, 1)),
+    }
     run = Run("dac", tiny("dac"), "gym/Pendulum-v1", protocol=SHORT)
-    return Trained(LoadedAgent(run, 30, Spec(3, 1), agent, jax.jit(agent.init)(jax.random.key(0)), []), lived)
+    return Trained(
+        LoadedAgent(run, 30, Spec(3, 1), agent, jax.jit(agent.init)(jax.random.key(0)), []), lived
+    )
 
 
 @pytest.fixture
@@ -66,19 +75,37 @@ def test_the_table_has_the_known_answers_in_all_their_digits_and_is_the_page_s(s
 
 
 def test_json_is_one_object_with_gradients_weights_count_and_pictures_are_drawn(said, tmp_path):
-    found = json.loads(said("--values", "0,1,5", "--beta=-0.2", "--weights", "0.5", "0.5", "0", "--json", "--plot", tmp_path / "new"))
+    found = json.loads(
+        said(
+            "--values",
+            "0,1,5",
+            "--beta=-0.2",
+            "--weights",
+            "0.5",
+            "0.5",
+            "0",
+            "--json",
+            "--plot",
+            tmp_path / "new",
+        )
+    )
     (row,) = found["betas"]
     assert found["mean"] == 0.5 and found["values"] == [0.0, 1.0, 5.0]
     assert row["series_converges"] and row["variance"] == pytest.approx(0.45)
     assert row["gradients"]["exact"] == pytest.approx([0.5986876601, 0.4013123399, 0.0])
-    assert found["figures"] == [str(tmp_path / "new" / f"{name}.png") for name in ("utility", "premium", "error", "gradient")]
+    assert found["figures"] == [
+        str(tmp_path / "new" / f"{name}.png")
+        for name in ("utility", "premium", "error", "gradient")
+    ]
     for picture in found["figures"]:
         assert_shows_something(Path(picture))
 
 
 def test_large_numbers_stay_apart_in_the_table(said):
     out = said("--values=-1.2345678e10,9.87654321e9", "--beta", "-1e3", "1e3")
-    rows = [line.split() for line in out.splitlines() if line.lstrip().startswith(("-1000 ", "1000 "))]
+    rows = [
+        line.split() for line in out.splitlines() if line.lstrip().startswith(("-1000 ", "1000 "))
+    ]
     assert [len(row) for row in rows] == [9, 9, 6, 6, 6, 6]
     assert float(rows[0][1]) == pytest.approx(-1.2345678e10)
 
@@ -98,19 +125,29 @@ def drawn(monkeypatch):
 
     asked = {}
     for name in ("utilities", "premiums", "errors", "gradient_gaps"):
-        monkeypatch.setattr(draw, name, lambda *given, name=name: asked.update({name: given}) or given[-1])
+        monkeypatch.setattr(
+            draw, name, lambda *given, name=name: asked.update({name: given}) or given[-1]
+        )
     return asked
 
 
 @pytest.mark.parametrize("beta", ["-1", "1"])
 def test_a_steep_utility_keeps_its_marks_and_the_gradient_its_range(said, drawn, beta, tmp_path):
-    """e^2000 would overflow. What can be seen of the expected utility is its height over that of the curve."""
+    """e^2000 would overflow. What can be seen of the expected utility is its height over that of
+    the curve.
+    """
     said("--values=-1000,1000", "--beta", beta, "--plot", tmp_path)
     for one in drawn["utilities"][0]:
-        assert np.isfinite(one.utility).all() and np.isfinite(one.worth).all() and (np.diff(one.utility) >= 0).all()
+        assert (
+            np.isfinite(one.utility).all()
+            and np.isfinite(one.worth).all()
+            and (np.diff(one.utility) >= 0).all()
+        )
         height = np.ptp(one.utility)
         assert 0.05 < (one.expected - one.utility.min()) / height < 0.95
-        assert np.interp(one.certainty, one.x, one.utility) == pytest.approx(one.expected, abs=0.02 * height)
+        assert np.interp(one.certainty, one.x, one.utility) == pytest.approx(
+            one.expected, abs=0.02 * height
+        )
     assert drawn["gradient_gaps"][0][[0, -1]] == pytest.approx([2e-4, 0.6])
 
 
@@ -130,9 +167,13 @@ def test_what_is_drawn_of_a_run_is_what_it_lived_and_what_its_agent_does(fresh, 
 
     found = coverage(fresh, 30)
     plane = found.plane
-    assert plane.title == "dac on gym/Pendulum-v1 after 30 steps" and plane.embedding.startswith("angle of the pendulum")
+    assert plane.title == "dac on gym/Pendulum-v1 after 30 steps" and plane.embedding.startswith(
+        "angle of the pendulum"
+    )
     np.testing.assert_array_equal(plane.visited[:, 1], fresh.lived["action"][-30:, 0])
-    np.testing.assert_allclose(plane.visited[:, 0], np.arctan2(fresh.lived["obs"][-30:, 1], fresh.lived["obs"][-30:, 0]))
+    np.testing.assert_allclose(
+        plane.visited[:, 0], np.arctan2(fresh.lived["obs"][-30:, 1], fresh.lived["obs"][-30:, 0])
+    )
     assert len(plane.pessimist_samples) == len(plane.optimist_samples) == 30
     seen = np.isfinite(plane.spread).all(axis=1)
     assert 10 < seen.sum() <= 40 and (np.isfinite(plane.spread).any(axis=1) == seen).all()
@@ -146,8 +187,13 @@ def test_a_run_without_an_optimist_or_with_more_actions_has_no_coverage_to_draw(
     from dualac.inspection.theory_figures import coverage
 
     wide = fresh._replace(loaded=fresh.loaded._replace(spec=Spec(3, 2)))
-    alone = fresh._replace(loaded=fresh.loaded._replace(run=Run("sac", tiny("sac"), "gym/Pendulum-v1")))
-    for trained, sentence in ((wide, "not dac with 2 actions; dualac train dac gym/Pendulum-v1"), (alone, "not sac with 1 actions")):
+    alone = fresh._replace(
+        loaded=fresh.loaded._replace(run=Run("sac", tiny("sac"), "gym/Pendulum-v1"))
+    )
+    for trained, sentence in (
+        (wide, "not dac with 2 actions; dualac train dac gym/Pendulum-v1"),
+        (alone, "not sac with 1 actions"),
+    ):
         with pytest.raises(UsageError, match=sentence):
             coverage(trained, 30)
 
@@ -160,17 +206,38 @@ def test_saturation_is_told_before_tanh_and_as_it_is_executed(fresh, tmp_path):
     assert found.label.startswith("dac, policy.hidden=(8,)")
     assert found.before.shape == found.actions.shape == (20, 1)
     policy, state = fresh.loaded.run.algorithm.policy, fresh.loaded.state.policy
-    np.testing.assert_allclose(np.tanh(found.before), policy.exploit(state, fresh.lived["obs"][-20:]), atol=1e-6)
-    assert_shows_something(draw([found, found._replace(label="another")], "a task", tmp_path / "saturation.png"))
+    np.testing.assert_allclose(
+        np.tanh(found.before), policy.exploit(state, fresh.lived["obs"][-20:]), atol=1e-6
+    )
+    assert_shows_something(
+        draw([found, found._replace(label="another")], "a task", tmp_path / "saturation.png")
+    )
 
 
 @pytest.mark.kill
 def test_a_trained_run_is_drawn_by_the_command(said, tmp_path):
     """The same from a directory, through a training."""
-    small = {"seed": 3, "steps": 30, "warmup": 10, "batch_size": 8, "capacity": 100, "eval_every": 30, "quiet": True, "protocol": SHORT}
-    run = dualac.train(tiny("dac"), "gym/Pendulum-v1", name="dac", out=tmp_path / "runs", **small).path
-    assert "at the pessimist's actions" in said("coverage", run, "--samples", "30", "--plot", tmp_path)
-    assert said("saturation", run, run, "--samples", "20", "--plot", tmp_path).splitlines()[0].startswith("dac, ")
+    small = {
+        "seed": 3,
+        "steps": 30,
+        "warmup": 10,
+        "batch_size": 8,
+        "capacity": 100,
+        "eval_every": 30,
+        "quiet": True,
+        "protocol": SHORT,
+    }
+    run = dualac.train(
+        tiny("dac"), "gym/Pendulum-v1", name="dac", out=tmp_path / "runs", **small
+    ).path
+    assert "at the pessimist's actions" in said(
+        "coverage", run, "--samples", "30", "--plot", tmp_path
+    )
+    assert (
+        said("saturation", run, run, "--samples", "20", "--plot", tmp_path)
+        .splitlines()[0]
+        .startswith("dac, ")
+    )
     for name in ("coverage.png", "saturation.png"):
         assert_shows_something(tmp_path / name)
 
@@ -181,7 +248,9 @@ def test_a_state_without_an_angle_is_embedded_by_its_first_principal_component()
     along = np.linspace(-1, 1, 50)
     embed, name = embedding(np.column_stack([along, 3 * along, 0.01 * np.cos(50 * along)]))
     assert "principal component" in name
-    assert abs(np.corrcoef(embed(np.column_stack([along, 3 * along, 0 * along])), along)[0, 1]) > 0.99
+    assert (
+        abs(np.corrcoef(embed(np.column_stack([along, 3 * along, 0 * along])), along)[0, 1]) > 0.99
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,9 @@ __all__ = ["FinishedRun", "LoadedPolicy", "load_policy", "make_agent", "make_env
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when first asked for: `dualac.analysis` must be usable without JAX, and `dualac --help` at once."""
+    """Loaded when first asked for: `dualac.analysis` must be usable without JAX, and `dualac
+    --help` at once.
+    """
     if name in __all__:
         return getattr(import_module("dualac.api"), name)
     raise AttributeError(f"module 'dualac' has no attribute {name!r}")

@@ -23,8 +23,11 @@ __all__ = ["FinishedRun", "LoadedPolicy", "load_policy", "make_agent", "make_env
 
 make_env = envs.make
 
-# Known by a name, and no row of their own: replay ratio and resets belong to a run, whatever its algorithm.
-PRESETS: dict[str, tuple[str, dict[str, Any]]] = {"sr-sac": ("sac", {"replay_ratio": 16, "resets": (160_000, 320_000, 480_000, 640_000, 800_000)})}
+# Known by a name, and no row of their own: replay ratio and resets belong to a run, whatever its
+# algorithm.
+PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
+    "sr-sac": ("sac", {"replay_ratio": 16, "resets": (160_000, 320_000, 480_000, 640_000, 800_000)})
+}
 
 
 @final
@@ -50,22 +53,39 @@ def find_algorithm(name: str) -> Algorithm:
         module = vars(user_files.load(Path(path)))
         rows = [key for key, value in module.items() if isinstance(value, Algorithm)]
         if variable not in rows:
-            raise UsageError(f"{path} has no Algorithm called {variable!r}{nearest(variable, rows) or '; it has ' + (', '.join(rows) or 'none')}")
+            raise UsageError(
+                f"{path} has no Algorithm called "
+                f"{variable!r}"
+                + (nearest(variable, rows) or f"; it has {', '.join(rows) or 'none'}")
+            )
         return module[variable]
     if name in PRESETS:
         row, values = PRESETS[name]
         told = " and ".join(f"{key}={value}" for key, value in values.items())
-        raise UsageError(f"{name} is {row} with {told}, which belong to a run, not to an algorithm: give them to yours, or type dualac train {name}")
+        raise UsageError(
+            f"{name} is {row} with {told}, which belong to a run, not to an algorithm: give them "
+            f"to yours, or type dualac train {name}"
+        )
     if name not in ALGORITHMS:
-        raise UsageError(f"no algorithm is called {name!r}{nearest(name, list(ALGORITHMS))}; dualac list algorithms shows them")
+        raise UsageError(
+            f"no algorithm is called {name!r}{nearest(name, list(ALGORITHMS))}; dualac list "
+            "algorithms shows them"
+        )
     return ALGORITHMS[name]
 
 
 def make_agent(algorithm: str | Algorithm, obs_dim: int, action_dim: int) -> Agent:
-    """The pure functions init, update, explore, exploit and hear of a row, for a task of these sizes."""
+    """The pure functions init, update, explore, exploit and hear of a row, for a task of these
+    sizes.
+    """
     if obs_dim < 1 or action_dim < 1:
-        raise UsageError(f"a task has at least one observation and one action, not {obs_dim} and {action_dim}")
-    return _agent(find_algorithm(algorithm) if isinstance(algorithm, str) else algorithm, Spec(obs_dim, action_dim))
+        raise UsageError(
+            f"a task has at least one observation and one action, not {obs_dim} and {action_dim}"
+        )
+    return _agent(
+        find_algorithm(algorithm) if isinstance(algorithm, str) else algorithm,
+        Spec(obs_dim, action_dim),
+    )
 
 
 def train(
@@ -92,16 +112,33 @@ def train(
 ) -> FinishedRun:
     """Train one seed in this process, or continue it if `out` already holds this very run.
 
-    `algorithm` is a row of the table by name, or a row of your own (then give it a `name`). The bits depend on how many cores this process may use;
-    the command line confines each seed to one. SIGINT and SIGTERM write a checkpoint and raise `Interrupted`.
+    `algorithm` is a row of the table by name, or a row of your own (then give it a `name`). The
+    bits depend on how many cores this process may use; the command line confines each seed to one.
+    SIGINT and SIGTERM write a checkpoint and raise `Interrupted`.
     """
     row = find_algorithm(algorithm) if isinstance(algorithm, str) else algorithm
     label = name or (algorithm.rpartition(".py:")[2] if isinstance(algorithm, str) else "custom")
     run = Run(
-        label, row, envs.canonical(task), seed, steps, warmup, replay_ratio, batch_size, capacity, resets, reset_every, reset_same_init,
-        eval_every, log_every, checkpoint_every, protocol if eval_episodes is None else replace(protocol, eval_episodes=eval_episodes),
-    )  # fmt: skip
-    env = envs.make(run.task, protocol=run.protocol)  # a task that cannot be made leaves nothing behind
+        label,
+        row,
+        envs.canonical(task),
+        seed,
+        steps,
+        warmup,
+        replay_ratio,
+        batch_size,
+        capacity,
+        resets,
+        reset_every,
+        reset_same_init,
+        eval_every,
+        log_every,
+        checkpoint_every,
+        protocol if eval_episodes is None else replace(protocol, eval_episodes=eval_episodes),
+    )
+    env = envs.make(
+        run.task, protocol=run.protocol
+    )  # a task that cannot be made leaves nothing behind
     with quiet_end():
         env.close()
     path = prepare(run, Path(out))

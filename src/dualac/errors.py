@@ -1,7 +1,7 @@
 """What can go wrong and be said in one line.
 
-Every error a user can cause or meet is one of these: its text names the cause and the next step, its code is the exit code of the command that
-raised it.
+Every error a user can cause or meet is one of these: its text names the cause and the next step,
+its code is the exit code of the command that raised it.
 """
 
 import contextlib
@@ -10,9 +10,13 @@ import errno
 from collections.abc import Iterable, Iterator
 from typing import Self
 
-ENDINGS = (KeyboardInterrupt, GeneratorExit)  # how a user, or Python, ends things; whatever else foreign code raises is its own trouble
+ENDINGS = (
+    KeyboardInterrupt,
+    GeneratorExit,
+)  # how a user, or Python, ends things; whatever else foreign code raises is its own trouble
 
-COMMAND = "DUALAC_COMMAND"  # the environment variable that tells a process which command it was started by
+# the environment variable that tells a process which command it was started by
+COMMAND = "DUALAC_COMMAND"
 
 LONGEST = 500  # characters of what foreign code has to say that are worth repeating
 
@@ -40,7 +44,9 @@ class BrokenEpisodeError(DataError):
 
 
 class LostEnvironmentError(BrokenEpisodeError):
-    """The environment raised, hung or died, and whatever state it is in is nobody's: make it anew and go on."""
+    """The environment raised, hung or died, and whatever state it is in is nobody's: make it anew
+    and go on.
+    """
 
     @classmethod
     def told_by(cls, error: BaseException) -> Self:
@@ -48,7 +54,9 @@ class LostEnvironmentError(BrokenEpisodeError):
 
 
 class RunFailedError(DataError):
-    """A run went wrong in a way that trying again would repeat: its loss diverged, its environment is broken. Its directory is marked FAILED."""
+    """A run went wrong in a way that trying again would repeat: its loss diverged, its environment
+    is broken. Its directory is marked FAILED.
+    """
 
 
 class LockedError(DualacError):
@@ -75,7 +83,9 @@ def quiet_end() -> Iterator[None]:
 
 
 def one_line(text: str) -> str:
-    """Without line ends, and without what could steer the terminal: it may repeat what stood in a file."""
+    """Without line ends, and without what could steer the terminal: it may repeat what stood in a
+    file.
+    """
     return "".join(letter if letter.isprintable() else "�" for letter in " ".join(text.split()))
 
 
@@ -85,7 +95,9 @@ def is_disk_trouble(error: OSError) -> bool:
 
 
 def refusal(place: object, error: OSError, instead: str = "choose another --out") -> DualacError:
-    """What to say where the system does not let a place be used: 75 where it is the disk's fault, else 64."""
+    """What to say where the system does not let a place be used: 75 where it is the disk's fault,
+    else 64.
+    """
     told = f"{place} cannot be used ({error.strerror})"
     if is_disk_trouble(error):
         return TryAgainError(f"{told}; free space and start it again: it goes on")
@@ -93,7 +105,9 @@ def refusal(place: object, error: OSError, instead: str = "choose another --out"
 
 
 def nearest(word: str, known: Iterable[str], count: int = 3) -> str:
-    """The end of an error sentence about an unknown name: what the user may have meant. A dictionary's values are meant where its keys are near."""
+    """The end of an error sentence about an unknown name: what the user may have meant. A
+    dictionary's values are meant where its keys are near.
+    """
     close = difflib.get_close_matches(word, known, n=count, cutoff=0.5)
     meant = dict.fromkeys(known[one] for one in close) if isinstance(known, dict) else close
     return f"; did you mean {' or '.join(meant)}?" if meant else ""

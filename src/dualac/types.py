@@ -24,7 +24,8 @@ class Spec(NamedTuple):
 class Transition(NamedTuple):
     """One step of experience, or a batch of them: every leaf is (batch, ...).
 
-    `discount` is 0 only where the task itself ended. A time limit is not an end: there it stays 1 and the value of `next_obs` counts.
+    `discount` is 0 only where the task itself ended. A time limit is not an end: there it stays 1
+    and the value of `next_obs` counts.
     """
 
     obs: Float[Array, "batch obs"]
@@ -40,18 +41,30 @@ class Agent(NamedTuple):
     init: Callable[[Key], State]
     update: Callable[
         ..., tuple[State, Metrics]
-    ]  # (state, batch, key, count); `count` updates came before, which only delayed actors ask; a metric that is NaN was not measured
+        # (state, batch, key, count); `count` updates came before, which only delayed actors ask; a
+        # metric that is NaN was not measured
+    ]
     draw: Callable[
         ..., Any
-    ]  # (key, how many numbers a batch's actions are, part, parts) -> what one update leaves to chance, for a part of the batch
-    step: Callable[..., tuple[State, Metrics]]  # (state, batch, what was drawn, count); many updates draw at once, and so in less time
+        # (key, how many numbers a batch's actions are, part, parts) -> what one update leaves to
+        # chance, for a part of the batch
+    ]
+    step: Callable[
+        ..., tuple[State, Metrics]
+    ]  # (state, batch, what was drawn, count); many updates draw at once, and so in less time
     explore: Callable[[State, Memory, Array, Key], tuple[Array, Memory]]
     exploit: Callable[[State, Memory, Array], tuple[Array, Memory]]
     observe_return: Callable[[State, Array, Key], State]  # what an episode returned
-    reset: Callable[[State, Key], State]  # networks, scalars and optimisers afresh; what knows only about the task stays
+    reset: Callable[
+        [State, Key], State
+    ]  # networks, scalars and optimisers afresh; what knows only about the task stays
     restart_explorer: Callable[[State, Key], State]
-    judged: Callable[[State], State]  # the part that `exploit` reads: passing on the rest would cost half the time of an action
+    judged: Callable[
+        [State], State
+    ]  # the part that `exploit` reads: passing on the rest would cost half the time of an action
     exploring: Callable[[State], State]  # the part that `explore` reads
-    diagnose: Callable[[State, Transition], Metrics]  # what is too dear to be measured at every update
+    diagnose: Callable[
+        [State, Transition], Metrics
+    ]  # what is too dear to be measured at every update
     value: Callable[[State, Array, Array], Float[Array, "batch"]]  # the critics' mean
     valuing: Callable[[State], State]  # the part that `value` reads

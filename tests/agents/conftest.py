@@ -1,10 +1,13 @@
-"""Every row of the table, small, quick and compiled once. What needs jax is imported late: tests/conftest.py configures it first."""
+"""Every row of the table, small, quick and compiled once. What needs jax is imported late:
+tests/conftest.py configures it first.
+"""
 
 import functools
 
 import pytest
 
-# A row costs ten seconds of compiling. These have every kind of policy and critic, of state and of branch; the others wait for `make test-table`.
+# A row costs ten seconds of compiling. These have every kind of policy and critic, of state and of
+# branch; the others wait for `make test-table`.
 # What is new in REDQ, GPL and OAC is tested by itself, in the fixtures below or as a part.
 QUICK = ("dac", "sac", "top", "dac-both")
 
@@ -12,7 +15,10 @@ QUICK = ("dac", "sac", "top", "dac-both")
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     from dualac.agents.algorithms import ALGORITHMS
 
-    rows = [name if name in QUICK else pytest.param(name, marks=pytest.mark.table) for name in ALGORITHMS]
+    rows = [
+        name if name in QUICK else pytest.param(name, marks=pytest.mark.table)
+        for name in ALGORITHMS
+    ]
     if "each" in metafunc.fixturenames:
         metafunc.parametrize("each", rows, indirect=True)
     if "every" in metafunc.fixturenames:

@@ -1,7 +1,9 @@
-"""Five problems whose values are known, each as a batch that is its whole experience, and one learner for all of them.
+"""Five problems whose values are known, each as a batch that is its whole experience, and one
+learner for all of them.
 
-What goes wrong in each names the fault: (a) the critics do not regress, (b) they do not see the observation, (c) values do not travel back,
-(d) the policy does not climb, (e) a time limit is taken for an end.
+What goes wrong in each names the fault: (a) the critics do not regress, (b) they do not see the
+observation, (c) values do not travel back, (d) the policy does not climb, (e) a time limit is taken
+for an end.
 """
 
 import dataclasses
@@ -31,7 +33,13 @@ def batch(obs, reward, discount, next_obs) -> Transition:
     def filled(values, *shape):
         return jnp.asarray(np.broadcast_to(np.asarray(values, np.float32), (SIZE, *shape)))
 
-    return Transition(filled(obs, 3), jnp.asarray(actions, jnp.float32), filled(reward), filled(discount), filled(next_obs, 3))
+    return Transition(
+        filled(obs, 3),
+        jnp.asarray(actions, jnp.float32),
+        filled(reward),
+        filled(discount),
+        filled(next_obs, 3),
+    )
 
 
 def constant_reward() -> Transition:
@@ -49,7 +57,12 @@ def reward_by_observation() -> Transition:
 def two_steps() -> Transition:
     """(c) From here to there for nothing, then 1 and the end."""
     half = np.arange(SIZE) % 2 == 0
-    return batch(np.where(half[:, None], [HERE], [THERE]), np.where(half, 0.0, 1.0), np.where(half, 1.0, 0.0), THERE)
+    return batch(
+        np.where(half[:, None], [HERE], [THERE]),
+        np.where(half, 0.0, 1.0),
+        np.where(half, 1.0, 0.0),
+        THERE,
+    )
 
 
 def reward_by_action(best=(0.5, -0.5)) -> Transition:
@@ -59,12 +72,16 @@ def reward_by_action(best=(0.5, -0.5)) -> Transition:
 
 
 def cut_by_a_time_limit(discount=1.0) -> Transition:
-    """(e) 1 for ever, in episodes of one step: their end is not the task's. A discount of 0 there is the mistake to be found."""
+    """(e) 1 for ever, in episodes of one step: their end is not the task's. A discount of 0 there
+    is the mistake to be found.
+    """
     return batch(HERE, 1.0, discount, HERE)
 
 
 class Learned(NamedTuple):
-    """After all updates: what each critic says of each transition, the actions taken there, and how often something was not finite."""
+    """After all updates: what each critic says of each transition, the actions taken there, and how
+    often something was not finite.
+    """
 
     values: Float[Array, "critics batch"]
     exploited: Float[Array, "batch action"]
@@ -74,19 +91,27 @@ class Learned(NamedTuple):
 
 @functools.cache
 def learner(name: str):
-    """A row of the table, small and quick, without a price on predictability, which would shift the values; its actors wait at most once."""
+    """A row of the table, small and quick, without a price on predictability, which would shift the
+    values; its actors wait at most once.
+    """
     row = tiny.everywhere(tiny.quick(tiny.small(ALGORITHMS[name], (16, 16))), "polyak", 0.1)
     held = {"temperature": Held(1e-6)} if isinstance(row.policy, Soft) else {}
     row = tiny.with_part(row, "policy", delay=min(row.policy.delay, 2), **held)
     agent = make_agent(dataclasses.replace(row, gamma=GAMMA), tiny.SPEC)
-    updates = UPDATES if row.critic.k > 1 else 2 * UPDATES  # its actor finds what one critic alone overestimates: that takes longer to die down
+    updates = (
+        UPDATES if row.critic.k > 1 else 2 * UPDATES
+    )  # its actor finds what one critic alone overestimates: that takes longer to die down
 
     @tiny.compiled
     def learn(problem):
         keys = jax.random.split(jax.random.key(0), updates + 1)
         steps = keys[1:], jnp.arange(updates, dtype=jnp.uint32)
-        state, metrics = jax.lax.scan(lambda state, step: agent.update(state, problem, *step), agent.init(keys[0]), steps)
-        values = row.critic.values(state.critic.online.params, problem.obs, problem.action).mean(axis=-1)
+        state, metrics = jax.lax.scan(
+            lambda state, step: agent.update(state, problem, *step), agent.init(keys[0]), steps
+        )
+        values = row.critic.values(state.critic.online.params, problem.obs, problem.action).mean(
+            axis=-1
+        )
         exploited, _ = agent.exploit(state, (), problem.obs)
         explored, _ = agent.explore(state, (), problem.obs, keys[0])
         return Learned(values, exploited, explored, metrics["nonfinite"].sum())

@@ -23,7 +23,9 @@ def optimist(some, obs):
 
 
 def test_only_the_optimist_is_judged_where_it_is_alone(only_optimist):
-    judged = only_optimist.exploit(only_optimist.agent.judged(only_optimist.state), (), BATCH.obs)[0]
+    judged = only_optimist.exploit(only_optimist.agent.judged(only_optimist.state), (), BATCH.obs)[
+        0
+    ]
     np.testing.assert_allclose(judged, optimist(only_optimist, BATCH.obs).mode(), atol=1e-6)
     pessimist = only_optimist.row.policy.exploit(only_optimist.state.policy, BATCH.obs)
     assert np.abs(judged - pessimist).max() > 1e-4
@@ -36,12 +38,22 @@ def test_only_the_optimist_acts_in_the_target_where_it_is_alone(only_optimist):
     @tiny.compiled
     def loss():
         action, log_prob = optimist(only_optimist, BATCH.next_obs).sample(noise)
-        future = row.pessimism.backup((), row.critic.values(state.critic.target, BATCH.next_obs, action), KEY)
+        future = row.pessimism.backup(
+            (), row.critic.values(state.critic.target, BATCH.next_obs, action), KEY
+        )
         alpha = row.policy.temperature.read(state.policy.temperature)
         y = BATCH.reward + 0.99 * BATCH.discount * (future[:, 0] - alpha * log_prob)
-        return ((row.critic.values(state.critic.online.params, BATCH.obs, BATCH.action)[..., 0] - y[None]) ** 2).sum() / len(y)
+        return (
+            (
+                row.critic.values(state.critic.online.params, BATCH.obs, BATCH.action)[..., 0]
+                - y[None]
+            )
+            ** 2
+        ).sum() / len(y)
 
-    assert float(only_optimist.update(state, BATCH, KEY)[1]["critic_loss"]) == pytest.approx(float(loss()), rel=1e-4)
+    assert float(only_optimist.update(state, BATCH, KEY)[1]["critic_loss"]) == pytest.approx(
+        float(loss()), rel=1e-4
+    )
 
 
 def test_where_the_optimist_is_alone_the_pessimist_still_learns_as_its_anchor(only_optimist):
@@ -59,17 +71,21 @@ def test_where_the_optimist_is_alone_the_pessimist_still_learns_as_its_anchor(on
     ],
 )
 def test_a_scalar_that_is_not_adjusted_is_held_where_dac_starts(name, optimism, kl_weight):
-    assert ALGORITHMS[name] == tiny.with_part(DAC, "explorer", optimism=optimism, kl_weight=kl_weight)
+    assert ALGORITHMS[name] == tiny.with_part(
+        DAC, "explorer", optimism=optimism, kl_weight=kl_weight
+    )
 
 
 def test_a_deterministic_optimist_explores_the_same_whatever_the_key():
     row = tiny.small(ALGORITHMS["dac:deterministic-optimist"])
     some = tiny.learner(row, updates=0)
-    one, other = (some.explore(some.state, (), BATCH.obs, jax.random.key(seed))[0] for seed in (1, 2))
+    one, other = (
+        some.explore(some.state, (), BATCH.obs, jax.random.key(seed))[0] for seed in (1, 2)
+    )
     assert np.array_equal(one, other)
     np.testing.assert_allclose(one, optimist(some, BATCH.obs).mode(), atol=1e-6)
 
 
-def test_a_deterministic_pessimist_samples_nothing_for_the_target_and_is_still_random_when_it_learns():
+def test_a_deterministic_pessimist_samples_nothing_for_the_target_and_still_learns_from_samples():
     row = ALGORITHMS["dac:deterministic-pessimist"]
     assert row == tiny.with_part(DAC, "policy", successor="mode")

@@ -14,7 +14,9 @@ from dualac.errors import UsageError
 BATCH, KEY = tiny.batch_of(99), jax.random.key(99)
 
 
-def test_td3_moves_its_actor_and_every_slow_copy_at_every_second_update_and_its_critics_at_each(top):
+def test_td3_moves_its_actor_and_every_slow_copy_at_every_second_update_and_its_critics_at_each(
+    top,
+):
     assert top.row.policy.delay == 2
     assert ALGORITHMS["top"].policy == ALGORITHMS["td3"].policy
     for count in range(4):
@@ -35,12 +37,17 @@ def test_redq_moves_its_actor_once_in_twenty_updates_and_its_slow_critics_at_eac
         waited = count not in (19, 39)
         assert tiny.same(after.policy, redq.state.policy) == waited
         assert not tiny.same(after.critic.target, redq.state.critic.target)
-        assert all(np.isnan(metrics[name]) == waited for name in ("actor_loss", "entropy", "ent_coef"))
+        assert all(
+            np.isnan(metrics[name]) == waited for name in ("actor_loss", "entropy", "ent_coef")
+        )
 
 
 def test_critics_learn_the_same_whether_the_actor_waits_or_not(top, redq):
     for some in (top, redq):
-        idle, due = (some.update(some.state, BATCH, KEY, count)[0] for count in (np.uint32(0), tiny.due(some.row)))
+        idle, due = (
+            some.update(some.state, BATCH, KEY, count)[0]
+            for count in (np.uint32(0), tiny.due(some.row))
+        )
         assert tiny.same(idle.critic.online, due.critic.online)
 
 
@@ -57,18 +64,32 @@ def equations(jaxpr):
 
 
 def branches(update, count):
-    """The predicates of all branches of a pack of two, and how many selections of the size of an actor's kernel there are."""
+    """The predicates of all branches of a pack of two, and how many selections of the size of an
+    actor's kernel there are.
+    """
     axis = None if np.ndim(count) == 0 else 0
-    state, batch, keys = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), (update.state, BATCH, KEY))
-    traced = jax.make_jaxpr(jax.vmap(update.agent.update, in_axes=(0, 0, 0, axis)))(state, batch, keys, count)
+    state, batch, keys = jax.tree.map(
+        lambda leaf: jnp.stack([leaf, leaf]), (update.state, BATCH, KEY)
+    )
+    traced = jax.make_jaxpr(jax.vmap(update.agent.update, in_axes=(0, 0, 0, axis)))(
+        state, batch, keys, count
+    )
     found = list(equations(traced.jaxpr))
     kernel = (2, *update.state.policy.actor.params["params"]["mean"]["kernel"].shape)
-    chosen = [equation for equation in found if equation.primitive.name == "select_n" and equation.outvars[0].aval.shape == kernel]
-    return [equation.invars[0].aval.shape for equation in found if equation.primitive.name == "cond"], len(chosen)
+    chosen = [
+        equation
+        for equation in found
+        if equation.primitive.name == "select_n" and equation.outvars[0].aval.shape == kernel
+    ]
+    return [
+        equation.invars[0].aval.shape for equation in found if equation.primitive.name == "cond"
+    ], len(chosen)
 
 
 def test_in_a_pack_the_delay_is_a_branch_and_not_a_selection(top):
-    """With a count of its own for each seed it would become one: every update would then pay for the actor's."""
+    """With a count of its own for each seed it would become one: every update would then pay for
+    the actor's.
+    """
     assert branches(top, np.uint32(0)) == ([()], 0)
     conditions, chosen = branches(top, np.zeros(2, np.uint32))
     assert conditions == [] and chosen > 0

@@ -1,4 +1,6 @@
-"""The tanh-Gaussian, in double precision, against numbers known from elsewhere and against integrals."""
+"""The tanh-Gaussian, in double precision, against numbers known from elsewhere and against
+integrals.
+"""
 
 import math
 
@@ -45,13 +47,17 @@ def kl(one, other):
 
 
 def test_the_log_probability_has_its_known_value():
-    assert log_prob(normal(0.3, 0.5), np.asarray([[0.8]])).item() == pytest.approx(-0.14428423, abs=1e-8)
+    assert log_prob(normal(0.3, 0.5), np.asarray([[0.8]])).item() == pytest.approx(
+        -0.14428423, abs=1e-8
+    )
 
 
 def test_the_slope_of_tanh_is_stable_where_tanh_is_flat():
     """log(1 - tanh(40)^2) would be log 0."""
     flat = log_prob(normal(0.0, 1.0), np.asarray([[40.0]])).item()
-    assert flat == pytest.approx(-0.5 * 40**2 - 0.5 * math.log(2 * math.pi) - 2 * (math.log(2) - 40))
+    assert flat == pytest.approx(
+        -0.5 * 40**2 - 0.5 * math.log(2 * math.pi) - 2 * (math.log(2) - 40)
+    )
 
 
 @pytest.mark.parametrize(("mean", "std"), [(0.0, 0.3), (0.3, 0.5), (-1.0, 0.7), (0.0, 1.0)])
@@ -61,7 +67,9 @@ def test_it_integrates_to_one_over_the_actions(mean, std):
 
 def test_dimensions_are_independent():
     both = TanhNormal(np.asarray([[0.3, -1.0]]), np.log([[0.5, 0.7]]))
-    alone = log_prob(normal(0.3, 0.5), np.asarray([[0.8]])) + log_prob(normal(-1.0, 0.7), np.asarray([[-0.2]]))
+    alone = log_prob(normal(0.3, 0.5), np.asarray([[0.8]])) + log_prob(
+        normal(-1.0, 0.7), np.asarray([[-0.2]])
+    )
     assert log_prob(both, np.asarray([[0.8, -0.2]])).item() == pytest.approx(alone.item())
 
 
@@ -75,10 +83,14 @@ def test_samples_have_the_mean_the_deviation_and_the_log_probability_they_are_sa
 
 
 def test_the_sample_is_reparametrised():
-    """Moving the mean moves the sample before tanh by as much; doubling the deviation, its distance from the mean."""
+    """Moving the mean moves the sample before tanh by as much; doubling the deviation, its distance
+    from the mean.
+    """
 
     def before_tanh(mean, log_std):
-        return jnp.arctanh(TanhNormal(mean, log_std).sample(jax.random.normal(jax.random.key(1), mean.shape))[0]).sum()
+        return jnp.arctanh(
+            TanhNormal(mean, log_std).sample(jax.random.normal(jax.random.key(1), mean.shape))[0]
+        ).sum()
 
     mean, log_std = np.asarray([[0.2]]), np.asarray([[-1.0]])
     x, slopes = compiled(jax.value_and_grad(before_tanh, argnums=(0, 1)))(mean, log_std)
@@ -128,13 +140,20 @@ def departures(largest):
 
 
 @given(means, stds, departures(2.0), departures(1.0))
-def test_the_divergence_is_zero_exactly_where_the_shift_is_zero_and_the_multiplier_one(mean, std, shift, log_multiplier):
+def test_the_divergence_is_zero_exactly_where_the_shift_is_zero_and_the_multiplier_one(
+    mean, std, shift, log_multiplier
+):
     pessimist = normal(mean, std)
-    optimist = pessimist._replace(mean=pessimist.mean + shift, log_std=pessimist.log_std + log_multiplier)
+    optimist = pessimist._replace(
+        mean=pessimist.mean + shift, log_std=pessimist.log_std + log_multiplier
+    )
     assert (divergence(optimist, pessimist).item() > 0.0) == (shift != 0.0 or log_multiplier != 0.0)
 
 
-@pytest.mark.parametrize(("raw", "log_std", "std"), [(0.0, -4.0, 0.01831564), (1.0, 0.56956494, 1.76749791), (-1.0, -8.56956494, 0.00018980)])
+@pytest.mark.parametrize(
+    ("raw", "log_std", "std"),
+    [(0.0, -4.0, 0.01831564), (1.0, 0.56956494, 1.76749791), (-1.0, -8.56956494, 0.00018980)],
+)
 def test_the_log_deviation_is_bounded_smoothly(raw, log_std, std):
     bounded = float(bounded_log_std(jnp.asarray(raw)))
     assert bounded == pytest.approx(log_std, abs=1e-8)
@@ -152,7 +171,9 @@ def entropy(std):
 
 
 def test_half_a_nat_below_zero_is_a_target_far_from_uniform_and_half_above_is_nearly_uniform():
-    """Why the target entropy is -A/2: the paper prints +A/2, which only policies close to the uniform one reach (log 2 a dimension)."""
+    """Why the target entropy is -A/2: the paper prints +A/2, which only policies close to the
+    uniform one reach (log 2 a dimension).
+    """
     by_std = {std: entropy(std) for std in (0.1, 0.15, 0.3, 0.5, 0.87, 1.5)}
     assert max(by_std.values()) <= math.log(2)
     assert by_std[0.87] == pytest.approx(math.log(2), abs=0.01)

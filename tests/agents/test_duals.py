@@ -57,7 +57,9 @@ def test_the_bounded_form_starts_where_its_inverse_says(start, raw):
 
 def test_the_bounded_form_has_its_known_bounds():
     dual = Learnt(1.0, bounded=True)
-    low, high = (float(dual.read(dual.init()._replace(params=jnp.float32(raw)))) for raw in (-30.0, 30.0))
+    low, high = (
+        float(dual.read(dual.init()._replace(params=jnp.float32(raw)))) for raw in (-30.0, 30.0)
+    )
     assert low == pytest.approx(4.53999e-05, rel=1e-5)
     assert high == pytest.approx(1808.04241446, rel=1e-5)
 
@@ -92,7 +94,11 @@ def test_a_learnt_scalar_never_falls_below_its_floor(lr):
 def test_a_learnt_scalar_comes_back_from_its_floor():
     dual = Learnt(1.0, lr=1e-2)
     state = dual.init(FLOOR)._replace(params=jnp.float32(-20.0))
-    risen = compiled(lambda state: jax.lax.fori_loop(0, 1000, lambda _, state: dual.adjust(state, jnp.float32(-10.0)), state))(state)
+    risen = compiled(
+        lambda state: jax.lax.fori_loop(
+            0, 1000, lambda _, state: dual.adjust(state, jnp.float32(-10.0)), state
+        )
+    )(state)
     assert float(risen.params) > -15.0
 
 
@@ -121,7 +127,17 @@ def test_senseless_learnt_scalars_are_refused(wrong):
         Learnt(**wrong)
 
 
-@pytest.mark.parametrize(("value", "floor"), [(math.nan, 0.0), (math.inf, 0.0), (-math.inf, 0.0), (-0.1, 0.0), (-0.3, -0.2), (math.nan, -0.2)])
+@pytest.mark.parametrize(
+    ("value", "floor"),
+    [
+        (math.nan, 0.0),
+        (math.inf, 0.0),
+        (-math.inf, 0.0),
+        (-0.1, 0.0),
+        (-0.3, -0.2),
+        (math.nan, -0.2),
+    ],
+)
 def test_a_held_scalar_must_be_finite_and_not_below_its_floor(value, floor):
     with pytest.raises(UsageError, match="finite"):
         Held(value).check(floor)
@@ -132,7 +148,15 @@ def test_a_held_scalar_may_stand_on_its_floor(value, floor):
     Held(value).check(floor)
 
 
-@pytest.mark.parametrize(("dual", "floor"), [(Learnt(0.0), 0.0), (Learnt(-0.2), -0.2), (Learnt(-1.0), -0.2), (Learnt(2e3, bounded=True), 0.0)])
+@pytest.mark.parametrize(
+    ("dual", "floor"),
+    [
+        (Learnt(0.0), 0.0),
+        (Learnt(-0.2), -0.2),
+        (Learnt(-1.0), -0.2),
+        (Learnt(2e3, bounded=True), 0.0),
+    ],
+)
 def test_a_start_outside_the_range_is_refused(dual, floor):
     with pytest.raises(UsageError, match="must start between"):
         dual.check(floor)

@@ -37,7 +37,11 @@ DEPARTED = dict(mean=0.5, std=0.8)  # from a pessimist that is a standard Gaussi
 @pytest.fixture(scope="module")
 def states():
     """Each form as it starts."""
-    return tiny.compiled(lambda: {name: part.init(jax.random.key(0), tiny.SPEC, FLOOR) for name, part in FORMS.items()})()
+    return tiny.compiled(
+        lambda: {
+            name: part.init(jax.random.key(0), tiny.SPEC, FLOOR) for name, part in FORMS.items()
+        }
+    )()
 
 
 class Beside(NamedTuple):
@@ -56,14 +60,21 @@ def rising(obs, action, optimism):
 def _compiled(function, upper):
     def run(state, pessimist, obs):
         noise = {"act": (KEY,), "improve": (NOISE,), "diagnose": ()}[function.__name__]
-        return function(state, AgentView(lambda _: pessimist, lambda _: pessimist.mode(), upper, FLOOR), obs, *noise)
+        return function(
+            state,
+            AgentView(lambda _: pessimist, lambda _: pessimist.mode(), upper, FLOOR),
+            obs,
+            *noise,
+        )
 
     return tiny.compiled(run)
 
 
 def run(function, state, beside, obs=OBS, upper=rising):
     shape = (*obs.shape[:-1], tiny.SPEC.action_dim)
-    pessimist = TanhNormal(np.full(shape, beside.mean, np.float32), np.full(shape, np.log(beside.std), np.float32))
+    pessimist = TanhNormal(
+        np.full(shape, beside.mean, np.float32), np.full(shape, np.log(beside.std), np.float32)
+    )
     return _compiled(function, upper)(state, pessimist, obs)
 
 
@@ -85,12 +96,16 @@ def flat(obs, action, optimism):
 
 
 def departed(state, mean, std):
-    """The perturbation that turns a standard Gaussian into this one: a trunk of ones, and heads that say so."""
+    """The perturbation that turns a standard Gaussian into this one: a trunk of ones, and heads
+    that say so.
+    """
     params = jax.tree.map(np.zeros_like, state.actor.params)["params"]
     for layer in params["Trunk_0"].values():
         layer["bias"] = np.ones_like(layer["bias"])
     params["shift"]["kernel"] = np.full_like(params["shift"]["kernel"], mean / 8)
-    params["log_multiplier"]["kernel"] = np.full_like(params["log_multiplier"]["kernel"], math.atanh(math.log(std)) / 8)
+    params["log_multiplier"]["kernel"] = np.full_like(
+        params["log_multiplier"]["kernel"], math.atanh(math.log(std)) / 8
+    )
     return state._replace(actor=state.actor._replace(params={"params": params}))
 
 
@@ -107,7 +122,13 @@ def test_every_form_improves(states, form):
     learnt, metrics = improved(FORMS[form], states[form], Beside(0.1, 0.5))
     for before, after in zip(states[form], learnt, strict=True):
         assert not tiny.same(before.params, after.params)
-    assert set(metrics) == {"optimistic_actor_loss", "optimistic_actor_grad_norm", "kl", "optimism", "kl_weight"}
+    assert set(metrics) == {
+        "optimistic_actor_loss",
+        "optimistic_actor_grad_norm",
+        "kl",
+        "optimism",
+        "kl_weight",
+    }
     assert all(np.isfinite(metric) for metric in metrics.values())
 
 
@@ -119,7 +140,9 @@ def test_the_tied_forms_follow_the_pessimist_and_the_independent_does_not(states
 
 
 def test_the_simple_form_keeps_the_pessimist_s_deviation(states):
-    """So its divergence is that of the shift alone: half the square of shift / sigma in each dimension."""
+    """So its divergence is that of the shift alone: half the square of shift / sigma in each
+    dimension.
+    """
     part, state = FORMS["simple"], states["simple"]
     _, metrics = improved(part, state, Beside(0.3, 0.5))
     shift = np.arctanh(acted(part, state, Beside(0.3, 0.5))) - 0.3 - 1.25 * 0.5 * NOISE
@@ -134,7 +157,9 @@ def test_the_deterministic_form_acts_without_noise_and_answers_for_its_shift_alo
     _, metrics = improved(part, state, Beside(0.3, 0.5))
     assert float(metrics["kl"]) == pytest.approx((shift**2 / (2 * 0.5**2)).mean(), rel=0.02)
     weight = 0.25 * 2 * float(metrics["kl"])
-    assert float(metrics["optimistic_actor_loss"]) == pytest.approx(-action.sum(axis=-1).mean() + weight, rel=1e-4)
+    assert float(metrics["optimistic_actor_loss"]) == pytest.approx(
+        -action.sum(axis=-1).mean() + weight, rel=1e-4
+    )
 
 
 def test_an_optimist_may_be_paid_for_its_entropy_as_the_policy_is(states):
@@ -143,8 +168,17 @@ def test_an_optimist_may_be_paid_for_its_entropy_as_the_policy_is(states):
     paid = dataclasses.replace(plain, optimistic_entropy=True)
     same = np.full((*OBS.shape[:-1], tiny.SPEC.action_dim), 0.3, np.float32)
     pessimist = TanhNormal(same, -same)
-    view = AgentView(lambda _: pessimist, lambda _: pessimist.mode(), rising, FLOOR, lambda log_prob: -0.1 * log_prob)
-    of_paid, of_plain = (float(part.improve(state, view, OBS, NOISE)[1]["optimistic_actor_loss"]) for part in (paid, plain))
+    view = AgentView(
+        lambda _: pessimist,
+        lambda _: pessimist.mode(),
+        rising,
+        FLOOR,
+        lambda log_prob: -0.1 * log_prob,
+    )
+    of_paid, of_plain = (
+        float(part.improve(state, view, OBS, NOISE)[1]["optimistic_actor_loss"])
+        for part in (paid, plain)
+    )
     log_prob = plain.distribution(state, view, OBS).sample(NOISE)[1]
     assert of_paid - of_plain == pytest.approx(0.1 * float(log_prob.mean()), rel=1e-4)
 
@@ -159,27 +193,37 @@ def test_without_head_gain_it_starts_as_the_pessimist_exactly(states, std, kl):
 
 def test_it_acts_with_a_wider_deviation_than_it_answers_for(states):
     part, view = FORMS["still"], Beside(0.1, 0.5)
-    np.testing.assert_allclose(acted(part, states["still"], view), np.tanh(0.1 + 1.25 * 0.5 * NOISE), rtol=1e-5)
+    np.testing.assert_allclose(
+        acted(part, states["still"], view), np.tanh(0.1 + 1.25 * 0.5 * NOISE), rtol=1e-5
+    )
     assert float(improved(part, states["still"], view)[1]["kl"]) == 0.0
 
 
 def test_it_is_judged_by_actions_of_the_wider_deviation(states):
     _, metrics = improved(FORMS["still"], states["still"], Beside(0.1, 0.5))
     actions = acted(FORMS["still"], states["still"], Beside(0.1, 0.5))
-    assert float(metrics["optimistic_actor_loss"]) == pytest.approx(-actions.sum(axis=-1).mean(), rel=1e-5)  # optimism is 1, the KL 0
+    assert float(metrics["optimistic_actor_loss"]) == pytest.approx(
+        -actions.sum(axis=-1).mean(), rel=1e-5
+    )  # optimism is 1, the KL 0
 
 
 @pytest.mark.parametrize(("multiplier", "floor"), [(1.25, 0.05810645), (0.75, 0.06893207)])
 def test_a_controller_that_sees_the_executed_deviation_has_a_floor(states, multiplier, floor):
     own = dataclasses.replace(FORMS["still"], std_multiplier=multiplier)
     executed = dataclasses.replace(own, controller="executed")
-    (_, of_own), (_, of_executed) = (improved(part, states["still"], Beside(0.1, 0.5)) for part in (own, executed))
+    (_, of_own), (_, of_executed) = (
+        improved(part, states["still"], Beside(0.1, 0.5)) for part in (own, executed)
+    )
     assert float(of_executed["kl"]) == pytest.approx(floor, abs=1e-6)
     assert float(of_own["kl"]) == 0.0
-    assert float(of_executed["optimistic_actor_loss"]) == float(of_own["optimistic_actor_loss"])  # the penalty is the same
+    assert float(of_executed["optimistic_actor_loss"]) == float(
+        of_own["optimistic_actor_loss"]
+    )  # the penalty is the same
 
 
-@pytest.mark.parametrize(("kl", "known"), [("optimist-pessimist", 0.16814355), ("pessimist-optimist", 0.25341895)])
+@pytest.mark.parametrize(
+    ("kl", "known"), [("optimist-pessimist", 0.16814355), ("pessimist-optimist", 0.25341895)]
+)
 def test_the_divergence_has_its_known_value_in_each_direction(states, kl, known):
     part = dataclasses.replace(PERTURBATION, kl=kl, kl_weight=Held(0.25))
     state = departed(states["perturbation"], **DEPARTED)._replace(kl_weight=())
@@ -190,21 +234,31 @@ def test_the_divergence_has_its_known_value_in_each_direction(states, kl, known)
 
 
 def test_the_perturbation_is_relative_to_the_pessimist_s_deviation(states):
-    """Multiplier 0.8 and shift 0.5 on a pessimist of deviation 0.5: -log 0.8 + (0.8^2 + (0.5/0.5)^2)/2 - 1/2."""
-    _, metrics = improved(PERTURBATION, departed(states["perturbation"], **DEPARTED), Beside(-0.3, 0.5))
+    """Multiplier 0.8 and shift 0.5 on a pessimist of deviation 0.5: -log 0.8 + (0.8^2 +
+    (0.5/0.5)^2)/2 - 1/2.
+    """
+    _, metrics = improved(
+        PERTURBATION, departed(states["perturbation"], **DEPARTED), Beside(-0.3, 0.5)
+    )
     assert float(metrics["kl"]) == pytest.approx(-math.log(0.8) + (0.64 + 1) / 2 - 0.5, abs=1e-5)
 
 
 @pytest.mark.parametrize(("target", "above"), [(0.1, True), (0.2, False)])
-def test_above_its_target_optimism_falls_and_the_weight_rises_and_below_the_reverse(states, target, above):
+def test_above_its_target_optimism_falls_and_the_weight_rises_and_below_the_reverse(
+    states, target, above
+):
     """The divergence is 0.168 a dimension."""
     part = dataclasses.replace(PERTURBATION, target_kl=target)
     before = departed(states["perturbation"], **DEPARTED)
     after, _ = improved(part, before, Beside())
     assert (float(after.optimism.params) < float(before.optimism.params)) == above
     assert (float(after.kl_weight.params) > float(before.kl_weight.params)) == above
-    assert abs(float(after.optimism.params - before.optimism.params)) == pytest.approx(3e-5, rel=0.01)
-    assert abs(float(after.kl_weight.params - before.kl_weight.params)) == pytest.approx(3e-5, rel=0.01)
+    assert abs(float(after.optimism.params - before.optimism.params)) == pytest.approx(
+        3e-5, rel=0.01
+    )
+    assert abs(float(after.kl_weight.params - before.kl_weight.params)) == pytest.approx(
+        3e-5, rel=0.01
+    )
 
 
 @settings(max_examples=20)
@@ -213,7 +267,10 @@ def test_optimism_and_weight_never_move_the_same_way(states, mean, std, beside):
     before = departed(states["perturbation"], mean, std)
     after, metrics = improved(PERTURBATION, before, Beside(0.0, beside))
     excess = float(metrics["kl"]) - 0.25
-    moved = float(after.optimism.params - before.optimism.params), float(after.kl_weight.params - before.kl_weight.params)
+    moved = (
+        float(after.optimism.params - before.optimism.params),
+        float(after.kl_weight.params - before.kl_weight.params),
+    )
     if abs(excess) > 1e-6:
         assert (np.sign(moved[0]), np.sign(moved[1])) == (-np.sign(excess), np.sign(excess))
 
@@ -223,7 +280,9 @@ def test_without_a_price_the_divergence_is_measured_and_optimism_adjusted_all_th
     before = departed(states["perturbation"], **DEPARTED)._replace(kl_weight=())
     after, metrics = improved(part, before, Beside())
     actions = acted(part, before, Beside())
-    assert float(metrics["optimistic_actor_loss"]) == pytest.approx(-actions.sum(axis=-1).mean(), rel=1e-5)
+    assert float(metrics["optimistic_actor_loss"]) == pytest.approx(
+        -actions.sum(axis=-1).mean(), rel=1e-5
+    )
     assert float(metrics["kl"]) == pytest.approx(0.16814355, abs=1e-6)
     assert float(metrics["kl_weight"]) == 0.0
     assert float(after.optimism.params) > float(before.optimism.params)
@@ -235,17 +294,30 @@ def test_a_largest_weight_bounds_what_the_loss_counts_and_not_the_weight(states,
     state = departed(states["perturbation"], **DEPARTED)
     state = state._replace(kl_weight=state.kl_weight._replace(params=jnp.float32(math.log(weight))))
     after, metrics = improved(part, state, Beside(), flat)
-    assert float(metrics["optimistic_actor_loss"]) == pytest.approx(counted * 2 * 0.16814355, rel=1e-5)
+    assert float(metrics["optimistic_actor_loss"]) == pytest.approx(
+        counted * 2 * 0.16814355, rel=1e-5
+    )
     assert float(metrics["kl_weight"]) == pytest.approx(weight, rel=1e-5)
-    assert float(after.kl_weight.params) < float(state.kl_weight.params)  # below the target KL it falls, bounded or not
+    assert float(after.kl_weight.params) < float(
+        state.kl_weight.params
+    )  # below the target KL it falls, bounded or not
 
 
-@pytest.mark.parametrize(("above", "pushed"), [(0.5, 0.0), (0.0011, 0.0), (0.0009, 1.0), (1e-6, 1.0)])
-def test_a_barrier_pushes_optimism_up_within_a_thousandth_of_the_pessimist_and_nowhere_else(states, above, pushed):
+@pytest.mark.parametrize(
+    ("above", "pushed"), [(0.5, 0.0), (0.0011, 0.0), (0.0009, 1.0), (1e-6, 1.0)]
+)
+def test_a_barrier_pushes_optimism_up_within_a_thousandth_of_the_pessimist_and_nowhere_else(
+    states, above, pushed
+):
     state = departed(states["perturbation"], **DEPARTED)
     state = state._replace(optimism=state.optimism._replace(params=jnp.float32(math.log(above))))
-    (with_it, _), (without, _) = (improved(dataclasses.replace(PERTURBATION, barrier=barrier), state, Beside()) for barrier in (True, False))
-    gradients = [float(learnt.optimism.adam.mean) / (1 - 0.5) / above for learnt in (with_it, without)]
+    (with_it, _), (without, _) = (
+        improved(dataclasses.replace(PERTURBATION, barrier=barrier), state, Beside())
+        for barrier in (True, False)
+    )
+    gradients = [
+        float(learnt.optimism.adam.mean) / (1 - 0.5) / above for learnt in (with_it, without)
+    ]
     assert gradients[1] - gradients[0] == pytest.approx(pushed, abs=1e-4)
     assert tiny.same(with_it.kl_weight, without.kl_weight)
 
@@ -257,7 +329,9 @@ def test_it_starts_with_the_optimism_and_the_weight_of_the_paper(states):
     _, metrics = improved(FORMS["still"], states["still"], Beside(), upper)
     assert float(metrics["optimism"]) == pytest.approx(1.0)
     assert float(metrics["kl_weight"]) == pytest.approx(0.25)
-    assert float(metrics["optimistic_actor_loss"]) == pytest.approx(-1.0)  # the upper bound was asked for with that optimism
+    assert float(metrics["optimistic_actor_loss"]) == pytest.approx(
+        -1.0
+    )  # the upper bound was asked for with that optimism
 
 
 def test_optimism_never_falls_below_the_pessimist(states):
@@ -283,7 +357,9 @@ def test_where_values_say_nothing_the_optimist_stays_the_pessimist(states):
 
 def test_without_adjustment_nothing_but_the_actor_moves(states):
     part = dataclasses.replace(PERTURBATION, optimism=Held(1.0), kl_weight=Held(0.25))
-    before = states["perturbation"]._replace(optimism=part.optimism.init(FLOOR), kl_weight=part.kl_weight.init())
+    before = states["perturbation"]._replace(
+        optimism=part.optimism.init(FLOOR), kl_weight=part.kl_weight.init()
+    )
     after, metrics = improved(part, before, Beside())
     assert after.optimism == after.kl_weight == ()
     assert not tiny.same(before.actor.params, after.actor.params)
@@ -293,21 +369,33 @@ def test_without_adjustment_nothing_but_the_actor_moves(states):
 def test_the_median_is_logged_beside_the_mean(states):
     """One state in which the pessimist is nearly certain dominates the mean."""
 
-    state, beside = departed(states["perturbation"], **DEPARTED), Beside(std=np.asarray([[1.0], [1.0], [1.0], [0.01]]))
+    state, beside = (
+        departed(states["perturbation"], **DEPARTED),
+        Beside(std=np.asarray([[1.0], [1.0], [1.0], [0.01]])),
+    )
     assert median_kl(PERTURBATION, state, beside) == pytest.approx(0.168, abs=1e-3)
     assert float(improved(PERTURBATION, state, beside)[1]["kl"]) > 100
 
 
 def test_the_median_is_of_the_kl_that_the_duals_hold(states):
     executed = dataclasses.replace(PERTURBATION, controller="executed")
-    state, beside = departed(states["perturbation"], **DEPARTED), Beside()  # the same everywhere: median and mean are one
-    of_own, of_executed = (float(improved(part, state, beside)[1]["kl"]) for part in (PERTURBATION, executed))
+    state, beside = (
+        departed(states["perturbation"], **DEPARTED),
+        Beside(),
+    )  # the same everywhere: median and mean are one
+    of_own, of_executed = (
+        float(improved(part, state, beside)[1]["kl"]) for part in (PERTURBATION, executed)
+    )
     assert of_executed != pytest.approx(of_own, rel=0.1)
-    assert [median_kl(part, state, beside) for part in (PERTURBATION, executed)] == pytest.approx([of_own, of_executed], rel=1e-5)
+    assert [median_kl(part, state, beside) for part in (PERTURBATION, executed)] == pytest.approx(
+        [of_own, of_executed], rel=1e-5
+    )
 
 
 def test_diagnosis_tells_how_far_the_optimist_departs(states):
-    """By hand: the pessimist is a standard Gaussian, the optimist has mean 0.5 and deviation 0.8, widened by 1.25 where it acts."""
+    """By hand: the pessimist is a standard Gaussian, the optimist has mean 0.5 and deviation 0.8,
+    widened by 1.25 where it acts.
+    """
     measured = run(PERTURBATION.diagnose, departed(states["perturbation"], **DEPARTED), Beside())
     kl = 0.5 * (0.8**2 + 0.5**2 - 1.0) - math.log(0.8)
     for name in ("kl_q10", "kl_median", "kl_q90", "kl_q99"):
@@ -320,19 +408,27 @@ def test_diagnosis_compares_the_disagreement_at_both_actors_modes(states):
     def wider(obs, action, optimism):
         return optimism * (1.0 + action.sum(axis=-1))
 
-    measured = run(PERTURBATION.diagnose, departed(states["perturbation"], **DEPARTED), Beside(), upper=wider)
-    assert float(measured["optimist_spread_ratio"]) == pytest.approx(1.0 + tiny.SPEC.action_dim * math.tanh(0.5), rel=1e-5)
+    measured = run(
+        PERTURBATION.diagnose, departed(states["perturbation"], **DEPARTED), Beside(), upper=wider
+    )
+    assert float(measured["optimist_spread_ratio"]) == pytest.approx(
+        1.0 + tiny.SPEC.action_dim * math.tanh(0.5), rel=1e-5
+    )
 
 
 def test_from_policy_samples_the_policy_and_learns_nothing():
-    np.testing.assert_allclose(acted(FromPolicy(), (), Beside(0.1, 0.5)), np.tanh(0.1 + 0.5 * NOISE), rtol=1e-5)
+    np.testing.assert_allclose(
+        acted(FromPolicy(), (), Beside(0.1, 0.5)), np.tanh(0.1 + 0.5 * NOISE), rtol=1e-5
+    )
     assert improved(FromPolicy(), (), Beside()) == ((), {})
 
 
 @pytest.mark.parametrize("sigma", [0.0, 0.1, 5.0])
 def test_noise_blurs_the_policy_s_best_action_and_learns_nothing(sigma):
     part = Noise(sigma)
-    np.testing.assert_allclose(acted(part, (), Beside(0.7, 0.5)), np.clip(np.tanh(0.7) + sigma * NOISE, -1, 1), atol=1e-6)
+    np.testing.assert_allclose(
+        acted(part, (), Beside(0.7, 0.5)), np.clip(np.tanh(0.7) + sigma * NOISE, -1, 1), atol=1e-6
+    )
     assert improved(part, (), Beside()) == ((), {})
 
 
@@ -343,7 +439,9 @@ SHIFT_KL = 3.69**2 / 2
 
 
 def _shifted(part):
-    """Beside a policy around 0, for an upper bound with these slopes: how far the mean moves in standard deviations, and the divergence."""
+    """Beside a policy around 0, for an upper bound with these slopes: how far the mean moves in
+    standard deviations, and the divergence.
+    """
 
     @tiny.compiled
     def run(log_std, slopes):
@@ -351,11 +449,17 @@ def _shifted(part):
         moved = part.shifted(policy, lambda mean: (slopes * mean).sum(axis=-1))
         return (moved.mean * jnp.exp(-log_std), moved.kl(policy), moved.log_std)
 
-    return lambda log_std, slopes: tuple(map(np.asarray, run(jnp.float32(log_std), jnp.float32(slopes))))
+    return lambda log_std, slopes: tuple(
+        map(np.asarray, run(jnp.float32(log_std), jnp.float32(slopes)))
+    )
 
 
 shifted = _shifted(OAC)
-slopes = st.builds(lambda sign, power: sign * 10.0**power, st.sampled_from([-1.0, 0.0, 1.0]), st.floats(-30.0, 30.0))
+slopes = st.builds(
+    lambda sign, power: sign * 10.0**power,
+    st.sampled_from([-1.0, 0.0, 1.0]),
+    st.floats(-30.0, 30.0),
+)
 pairs = st.tuples(slopes, slopes)
 log_stds = st.tuples(st.floats(-9.0, 2.0), st.floats(-9.0, 2.0))
 
@@ -371,7 +475,9 @@ def test_the_shift_s_divergence_is_its_constraint_for_every_gradient(slope, log_
 @settings(max_examples=20)
 @given(st.tuples(st.floats(0.1, 9.0), st.floats(-9.0, 9.0)), st.floats(-25.0, 25.0))
 def test_the_shift_depends_on_the_gradient_s_direction_alone(slope, power):
-    one, other = (shifted((-1.0, 0.5), np.asarray(slope) * scale)[0] for scale in (1.0, 10.0**power))
+    one, other = (
+        shifted((-1.0, 0.5), np.asarray(slope) * scale)[0] for scale in (1.0, 10.0**power)
+    )
     np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
@@ -395,7 +501,9 @@ def test_a_kl_may_be_given_in_place_of_the_shift_s_length():
 
 
 def test_the_shift_climbs_the_upper_bound_at_its_own_optimism_through_tanh():
-    """By the formula: Sigma g over the root of g' Sigma g, the slope of tanh in g. Another optimism would bend it to the second action."""
+    """By the formula: Sigma g over the root of g' Sigma g, the slope of tanh in g. Another optimism
+    would bend it to the second action.
+    """
 
     def upper(obs, action, optimism):
         return 2.0 * action[..., 0] - action[..., 1] + 1e6 * (optimism - 4.36) * action[..., 1]
@@ -408,7 +516,16 @@ def test_the_shift_climbs_the_upper_bound_at_its_own_optimism_through_tanh():
     assert improved(OAC, (), Beside()) == ((), {})
 
 
-@pytest.mark.parametrize("wrong", [dict(shift=-1.0), dict(kl=-0.1), dict(kl=math.inf), dict(optimism=math.nan), dict(shift=1.0, kl=0.5)])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        dict(shift=-1.0),
+        dict(kl=-0.1),
+        dict(kl=math.inf),
+        dict(optimism=math.nan),
+        dict(shift=1.0, kl=0.5),
+    ],
+)
 def test_senseless_shifts_are_refused(wrong):
     with pytest.raises(UsageError):
         UpperBoundShift(**wrong)
@@ -454,7 +571,13 @@ def test_a_head_gain_is_refused_where_there_are_no_heads():
 
 
 @pytest.mark.parametrize(
-    "wrong", [dict(optimism=Held(-0.3)), dict(kl_weight=Held(-0.25)), dict(kl_weight=Learnt(0.0)), dict(kl_weight=Held(math.inf))]
+    "wrong",
+    [
+        dict(optimism=Held(-0.3)),
+        dict(kl_weight=Held(-0.25)),
+        dict(kl_weight=Learnt(0.0)),
+        dict(kl_weight=Held(math.inf)),
+    ],
 )
 def test_duals_below_their_floor_are_refused_when_the_row_is_built(wrong):
     with pytest.raises(UsageError):
@@ -462,15 +585,21 @@ def test_duals_below_their_floor_are_refused_when_the_row_is_built(wrong):
 
 
 def test_no_price_on_departing_from_the_pessimist_is_allowed():
-    assert tiny.with_part(ALGORITHMS["dac"], "explorer", kl_weight=Held(0.0)).explorer.kl_weight == Held(0.0)
+    assert tiny.with_part(
+        ALGORITHMS["dac"], "explorer", kl_weight=Held(0.0)
+    ).explorer.kl_weight == Held(0.0)
 
 
 @pytest.mark.parametrize("start", [-0.2, -0.5])
-def test_an_optimist_that_starts_no_higher_than_the_pessimist_is_refused_when_the_row_is_built(start):
+def test_an_optimist_that_starts_no_higher_than_the_pessimist_is_refused_when_the_row_is_built(
+    start,
+):
     with pytest.raises(UsageError, match=r"must start between -0\.2"):
         tiny.with_part(ALGORITHMS["dac"], "explorer", optimism=Learnt(start))
 
 
 def test_an_optimist_may_start_between_pessimism_and_indifference():
     row = tiny.with_part(ALGORITHMS["dac"], "explorer", optimism=Learnt(-0.1))
-    assert float(row.explorer.optimism.read(row.explorer.optimism.init(-0.2), -0.2)) == pytest.approx(-0.1)
+    assert float(
+        row.explorer.optimism.read(row.explorer.optimism.init(-0.2), -0.2)
+    ) == pytest.approx(-0.1)

@@ -54,9 +54,17 @@ def test_a_quantile_critic_has_the_paper_s_size():
 
 
 def test_the_variants_for_hard_tasks_have_their_sizes():
-    assert numbers(critics(ALGORITHMS["dac-dog"].critic)) == numbers(critics(ALGORITHMS["dac-v1"].critic)) == 2 * 139_521
+    assert (
+        numbers(critics(ALGORITHMS["dac-dog"].critic))
+        == numbers(critics(ALGORITHMS["dac-v1"].critic))
+        == 2 * 139_521
+    )
     assert numbers(actor(ALGORITHMS["dac-dog"].policy)) == 73_484
-    assert numbers(actor(ALGORITHMS["dac-v1"].policy)) == numbers(optimist(ALGORITHMS["dac-v1"].explorer)) == 139_276
+    assert (
+        numbers(actor(ALGORITHMS["dac-v1"].policy))
+        == numbers(optimist(ALGORITHMS["dac-v1"].explorer))
+        == 139_276
+    )
 
 
 def test_a_deterministic_actor_is_one_without_the_head_of_the_deviation():
@@ -74,7 +82,9 @@ def test_the_simple_form_has_no_multiplier_and_the_independent_is_a_whole_actor(
 
 @pytest.fixture(scope="module")
 def wide():
-    """One wide hidden layer: the heads are those of the paper's networks, and only they are looked at."""
+    """One wide hidden layer: the heads are those of the paper's networks, and only they are looked
+    at.
+    """
     hidden, keys = (256,), jax.random.split(jax.random.key(0), 3)
     build = compiled(
         lambda: (
@@ -96,51 +106,78 @@ def test_heads_are_orthogonal_with_their_gains(wide):
     np.testing.assert_allclose(gram(policy["mean"]["kernel"]), 2 * np.eye(6), atol=1e-5)
     np.testing.assert_allclose(gram(policy["log_std"]["kernel"]), np.eye(6), atol=1e-5)
     np.testing.assert_allclose(gram(explorer["shift"]["kernel"]), 1e-4 * np.eye(6), atol=1e-9)
-    np.testing.assert_allclose(gram(explorer["log_multiplier"]["kernel"]), 1e-4 * np.eye(6), atol=1e-9)
+    np.testing.assert_allclose(
+        gram(explorer["log_multiplier"]["kernel"]), 1e-4 * np.eye(6), atol=1e-9
+    )
     np.testing.assert_allclose(gram(critic["value_0"]["kernel"]), [[2]], atol=1e-5)
 
 
 def test_hidden_layers_are_orthogonal_with_gain_sqrt_two(wide):
     policy, _, critic = wide
-    np.testing.assert_allclose(gram(policy["Trunk_0"]["Dense_0"]["kernel"].T), 2 * np.eye(17), atol=1e-5)
-    np.testing.assert_allclose(gram(critic["critic_0"]["Dense_0"]["kernel"].T), 2 * np.eye(23), atol=1e-5)
+    np.testing.assert_allclose(
+        gram(policy["Trunk_0"]["Dense_0"]["kernel"].T), 2 * np.eye(17), atol=1e-5
+    )
+    np.testing.assert_allclose(
+        gram(critic["critic_0"]["Dense_0"]["kernel"].T), 2 * np.eye(23), atol=1e-5
+    )
 
 
 def test_biases_start_at_zero_and_the_perturbation_s_heads_have_none(wide):
-    paths = [(jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(wide)]
+    paths = [
+        (jax.tree_util.keystr(path), leaf)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(wide)
+    ]
     assert all(not np.asarray(leaf).any() for path, leaf in paths if "bias" in path)
     assert set(wide[1]["shift"]) == set(wide[1]["log_multiplier"]) == {"kernel"}
 
 
 def test_critics_start_different(wide):
     assert not np.array_equal(wide[2]["value_0"]["kernel"], wide[2]["value_1"]["kernel"])
-    assert not np.array_equal(wide[2]["critic_0"]["Dense_0"]["kernel"], wide[2]["critic_1"]["Dense_0"]["kernel"])
+    assert not np.array_equal(
+        wide[2]["critic_0"]["Dense_0"]["kernel"], wide[2]["critic_1"]["Dense_0"]["kernel"]
+    )
 
 
 def test_an_untrained_head_at_the_origin_is_narrow(sac):
     policy = compiled(sac.row.policy.distribution)(sac.fresh.policy, np.zeros(3, np.float32))
     np.testing.assert_array_equal(policy.mean, np.zeros(2))
     np.testing.assert_array_equal(policy.log_std, np.full(2, -4.0))
-    assert float(policy.log_std[0]) + 0.5 * math.log(2 * math.pi * math.e) == pytest.approx(-2.58106147, abs=1e-8)
+    assert float(policy.log_std[0]) + 0.5 * math.log(2 * math.pi * math.e) == pytest.approx(
+        -2.58106147, abs=1e-8
+    )
 
 
 def test_a_critic_does_not_see_the_parameters_of_another(sac):
     at = np.ones((1, 3), np.float32), np.ones((1, 2), np.float32)
-    jacobian = compiled(jax.jacrev(lambda params: sac.row.critic.values(params, *at)[:, 0, 0]))(sac.state.critic.online.params)["params"]
+    jacobian = compiled(jax.jacrev(lambda params: sac.row.critic.values(params, *at)[:, 0, 0]))(
+        sac.state.critic.online.params
+    )["params"]
     for of in ("critic", "value"):
-        assert all(not np.asarray(leaf)[1].any() and np.asarray(leaf)[0].any() for leaf in jax.tree.leaves(jacobian[f"{of}_0"]) if leaf.size > 2)
-        assert all(not np.asarray(leaf)[0].any() and np.asarray(leaf)[1].any() for leaf in jax.tree.leaves(jacobian[f"{of}_1"]) if leaf.size > 2)
+        assert all(
+            not np.asarray(leaf)[1].any() and np.asarray(leaf)[0].any()
+            for leaf in jax.tree.leaves(jacobian[f"{of}_0"])
+            if leaf.size > 2
+        )
+        assert all(
+            not np.asarray(leaf)[0].any() and np.asarray(leaf)[1].any()
+            for leaf in jax.tree.leaves(jacobian[f"{of}_1"])
+            if leaf.size > 2
+        )
 
 
 @pytest.mark.parametrize("layer_norm", [True, False])
-def test_layer_norm_and_nothing_else_makes_a_critic_blind_to_the_scale_of_its_first_layer(layer_norm):
+def test_layer_norm_and_nothing_else_makes_a_critic_blind_to_the_scale_of_its_first_layer(
+    layer_norm,
+):
     part = Scalar(k=1, hidden=(8,), layer_norm=layer_norm)
     at = np.ones((4, 3), np.float32), np.ones((4, 2), np.float32)
 
     @compiled
     def both():
         params = part.init(jax.random.key(0), Spec(3, 2)).online.params
-        louder = jax.tree_util.tree_map_with_path(lambda path, leaf: 10 * leaf if "Dense_0" in str(path) else leaf, params)
+        louder = jax.tree_util.tree_map_with_path(
+            lambda path, leaf: 10 * leaf if "Dense_0" in str(path) else leaf, params
+        )
         return part.values(params, *at), part.values(louder, *at)
 
     soft, loud = both()
@@ -173,6 +210,8 @@ def test_dormant_is_the_share_of_units_that_say_next_to_nothing(activity, share)
 def test_dormant_units_are_counted_in_every_critic_against_their_own_layer():
     """The second critic is a hundred times louder: beside it the first would seem asleep."""
     network, at = Critics(2, (4,), layer_norm=False), (jnp.ones((5, 3)), jnp.ones((5, 2)))
-    params = with_activity(jax.eval_shape(network.init, jax.random.key(0), *at), "critic_0", 1.0, 1.0, 0.0, 1.0)
+    params = with_activity(
+        jax.eval_shape(network.init, jax.random.key(0), *at), "critic_0", 1.0, 1.0, 0.0, 1.0
+    )
     params["params"]["critic_1"]["Dense_0"]["bias"] = jnp.full(4, 100.0)
     assert float(dormant(network, params, *at)) == 1 / 8

@@ -1,4 +1,6 @@
-"""The policies: what the soft one climbs and what holds its entropy, and how the deterministic one is blurred."""
+"""The policies: what the soft one climbs and what holds its entropy, and how the deterministic one
+is blurred.
+"""
 
 import dataclasses
 import math
@@ -21,7 +23,9 @@ def objective(obs, action):
 
 
 def sampled(learner):
-    return tiny.compiled(lambda state: learner.row.policy.distribution(state, OBS).sample(NOISE))(learner.state.policy)
+    return tiny.compiled(lambda state: learner.row.policy.distribution(state, OBS).sample(NOISE))(
+        learner.state.policy
+    )
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +53,9 @@ def test_its_loss_is_the_price_of_predictability_less_the_value(sac, improved):
     _, metrics = improved(sac.row.policy, sac.state.policy)
     action, log_prob = sampled(sac)
     alpha = math.exp(float(sac.state.policy.temperature.params))
-    assert float(metrics["actor_loss"]) == pytest.approx(float((alpha * log_prob - objective(OBS, action)).mean()), rel=1e-5)
+    assert float(metrics["actor_loss"]) == pytest.approx(
+        float((alpha * log_prob - objective(OBS, action)).mean()), rel=1e-5
+    )
     assert float(metrics["entropy"]) == pytest.approx(-float(log_prob.mean()), rel=1e-5)
     assert float(metrics["ent_coef"]) == pytest.approx(alpha, rel=1e-6)
 
@@ -64,20 +70,30 @@ def test_improving_moves_the_action_towards_value(sac, improved):
 
 
 @pytest.mark.parametrize("above", [True, False])
-def test_the_temperature_falls_while_entropy_is_above_its_target_and_rises_below(sac, improved, above):
-    """The target is that for one dimension times their number: it is placed a little to either side of the entropy measured."""
+def test_the_temperature_falls_while_entropy_is_above_its_target_and_rises_below(
+    sac, improved, above
+):
+    """The target is that for one dimension times their number: it is placed a little to either side
+    of the entropy measured.
+    """
     entropy = float(improved(sac.row.policy, sac.state.policy)[1]["entropy"])
     target = (entropy - 0.1 if above else entropy + 0.1) / tiny.SPEC.action_dim
-    learnt, _ = improved(dataclasses.replace(sac.row.policy, entropy_per_dim=target), sac.state.policy)
+    learnt, _ = improved(
+        dataclasses.replace(sac.row.policy, entropy_per_dim=target), sac.state.policy
+    )
     # Adam's momentum is set aside: what counts is which way this batch pushed.
     pushed = learnt.temperature.adam.mean - 0.9 * sac.state.policy.temperature.adam.mean
     assert (float(pushed) > 0) == above
 
 
 def test_the_first_step_of_the_temperature_goes_the_right_way(sac, improved):
-    """An untrained policy is far too certain, so predictability becomes dearer; for a target lower still, cheaper."""
+    """An untrained policy is far too certain, so predictability becomes dearer; for a target lower
+    still, cheaper.
+    """
     for target, direction in ((-0.5, 1), (-50.0, -1)):
-        learnt, _ = improved(dataclasses.replace(sac.row.policy, entropy_per_dim=target), sac.fresh.policy)
+        learnt, _ = improved(
+            dataclasses.replace(sac.row.policy, entropy_per_dim=target), sac.fresh.policy
+        )
         assert np.sign(learnt.temperature.params - sac.fresh.policy.temperature.params) == direction
 
 
@@ -100,7 +116,14 @@ def test_exploiting_takes_the_mode(sac):
 
 @pytest.mark.parametrize(
     "wrong",
-    [dict(hidden=()), dict(hidden=(8, 0)), dict(lr=0.0), dict(lr=-1.0), dict(temperature=Learnt(0.0)), dict(temperature=Held(-1.0))],
+    [
+        dict(hidden=()),
+        dict(hidden=(8, 0)),
+        dict(lr=0.0),
+        dict(lr=-1.0),
+        dict(temperature=Learnt(0.0)),
+        dict(temperature=Held(-1.0)),
+    ],
 )
 def test_senseless_policies_are_refused(wrong):
     with pytest.raises(UsageError):
@@ -120,8 +143,12 @@ def test_a_mode_for_a_successor_is_the_squashed_mean_without_pay_for_entropy(sac
 
 @pytest.fixture
 def blurred(top):
-    """The next action of a policy of TD3's parameters under this much noise, and the action without."""
-    slow = top.state.policy._replace(actor=top.state.policy.actor._replace(params=top.state.policy.target))
+    """The next action of a policy of TD3's parameters under this much noise, and the action
+    without.
+    """
+    slow = top.state.policy._replace(
+        actor=top.state.policy.actor._replace(params=top.state.policy.target)
+    )
     still = np.asarray(top.exploit(top.state._replace(policy=slow), (), OBS)[0])
 
     def act(state=top.state.policy, **changes):
@@ -149,13 +176,22 @@ def test_the_target_s_noise_is_clipped_and_so_is_the_action(blurred):
 def test_without_target_noise_the_slow_copy_acts_exactly(blurred, top):
     (action, _), still = blurred(target_noise=0.0)
     np.testing.assert_allclose(action, still, atol=1e-6)
-    assert not np.allclose(action, top.exploit(top.state, (), OBS)[0], atol=1e-4)  # which is the actor's
+    assert not np.allclose(
+        action, top.exploit(top.state, (), OBS)[0], atol=1e-4
+    )  # which is the actor's
 
 
 def test_the_deterministic_actor_climbs_the_value_of_its_own_action(top):
-    learnt, metrics = tiny.compiled(lambda state: top.row.policy.improve(state, objective, OBS, NOISE))(top.state.policy)
-    before, after = (top.exploit(top.state._replace(policy=state), (), OBS)[0] for state in (top.state.policy, learnt))
-    assert float(metrics["actor_loss"]) == pytest.approx(-float(objective(OBS, before).mean()), rel=1e-5)
+    learnt, metrics = tiny.compiled(
+        lambda state: top.row.policy.improve(state, objective, OBS, NOISE)
+    )(top.state.policy)
+    before, after = (
+        top.exploit(top.state._replace(policy=state), (), OBS)[0]
+        for state in (top.state.policy, learnt)
+    )
+    assert float(metrics["actor_loss"]) == pytest.approx(
+        -float(objective(OBS, before).mean()), rel=1e-5
+    )
     assert float(objective(OBS, after).mean()) > float(objective(OBS, before).mean())
     assert tiny.same(learnt.target, top.state.policy.target)
 
@@ -163,7 +199,11 @@ def test_the_deterministic_actor_climbs_the_value_of_its_own_action(top):
 def test_the_slow_actor_follows_by_half_a_percent(top):
     state = top.state.policy
     followed = top.row.policy.update_targets(state)
-    expected = jax.tree.map(lambda slow, fast: 0.995 * np.asarray(slow) + 0.005 * np.asarray(fast), state.target, state.actor.params)
+    expected = jax.tree.map(
+        lambda slow, fast: 0.995 * np.asarray(slow) + 0.005 * np.asarray(fast),
+        state.target,
+        state.actor.params,
+    )
     assert tiny.distance(followed.target, expected) < 1e-6
     assert tiny.same(top.fresh.policy.target, top.fresh.policy.actor.params)
 
@@ -172,8 +212,12 @@ def test_what_an_actor_says_before_tanh_becomes_its_action(top, sac):
     obs = tiny.batch_of(5).obs
     for some in (top, sac):
         policy, state = some.row.policy, some.state.policy
-        np.testing.assert_allclose(np.tanh(policy.before_tanh(state, obs)), policy.exploit(state, obs), atol=1e-6)
-        np.testing.assert_allclose(Policy.before_tanh(policy, state, obs), policy.before_tanh(state, obs), atol=1e-2)  # as for a kind of one's own
+        np.testing.assert_allclose(
+            np.tanh(policy.before_tanh(state, obs)), policy.exploit(state, obs), atol=1e-6
+        )
+        np.testing.assert_allclose(
+            Policy.before_tanh(policy, state, obs), policy.before_tanh(state, obs), atol=1e-2
+        )  # as for a kind of one's own
 
 
 def test_saturation_is_the_mean_absolute_pre_tanh_action(top, sac):
@@ -203,7 +247,9 @@ def test_senseless_deterministic_policies_are_refused(wrong):
         Deterministic(**wrong)
 
 
-@pytest.mark.parametrize("wrong", [dict(delay=0), dict(successor="worst"), dict(entropy_per_dim=math.nan)])
+@pytest.mark.parametrize(
+    "wrong", [dict(delay=0), dict(successor="worst"), dict(entropy_per_dim=math.nan)]
+)
 def test_other_senseless_soft_policies_are_refused(wrong):
     with pytest.raises(UsageError):
         Soft(**wrong)

@@ -7,7 +7,10 @@ import pytest
 from dualac.agents.algorithms import ALGORITHMS
 
 QUICK = ("dac", "sac", "td3")
-rows = pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.table) for name in ALGORITHMS])
+rows = pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.table) for name in ALGORITHMS],
+)
 CLOSE = 0.05
 
 
@@ -41,7 +44,9 @@ def test_the_policy_and_whoever_explores_move_to_the_better_action(name):
 
 @rows
 def test_a_time_limit_is_not_an_end(name):
-    """1 for ever at gamma 1/2 is worth 2. Were the cut taken for an end, 1: that is shown too, so that the probe is known to see it."""
+    """1 for ever at gamma 1/2 is worth 2. Were the cut taken for an end, 1: that is shown too, so
+    that the probe is known to see it.
+    """
     values = probes.learned(name, probes.cut_by_a_time_limit()).values
     np.testing.assert_allclose(values, 1 / (1 - probes.GAMMA), atol=2 * CLOSE)
     mistaken = probes.learned(name, probes.cut_by_a_time_limit(discount=0.0)).values

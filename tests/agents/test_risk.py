@@ -12,7 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import compiled
 
-from dualac.agents.pessimism import Bandit, DualDescent, ExactCertainty, Fixed, SubsetMin, certainty, spread
+from dualac.agents.pessimism import (
+    Bandit,
+    DualDescent,
+    ExactCertainty,
+    Fixed,
+    SubsetMin,
+    certainty,
+    spread,
+)
 from dualac.errors import UsageError
 
 certain = compiled(certainty)
@@ -59,8 +67,18 @@ def test_the_belief_is_not_that_of_top_s_code_which_divides_by_one_less():
     """There sigma of (1, 3) is sqrt(2 + 1e-4), and the belief at beta -1 lies below both."""
     q = jnp.asarray([1.0, 3.0])
     theirs = math.sqrt(float(q.var(ddof=1)) + 1e-4)
-    assert (theirs, 2 - theirs) == (pytest.approx(1.41424892, abs=1e-8), pytest.approx(0.58575108, abs=1e-8))
-    assert float(Bandit((-1.0,)).objective(Bandit((-1.0,)).init(jax.random.key(0)), q[:, None, None]).item()) == 1.0
+    assert (theirs, 2 - theirs) == (
+        pytest.approx(1.41424892, abs=1e-8),
+        pytest.approx(0.58575108, abs=1e-8),
+    )
+    assert (
+        float(
+            Bandit((-1.0,))
+            .objective(Bandit((-1.0,)).init(jax.random.key(0)), q[:, None, None])
+            .item()
+        )
+        == 1.0
+    )
 
 
 def test_half_pessimism_lies_halfway_to_the_minimum():
@@ -75,7 +93,11 @@ def test_the_spread_is_a_deviation_not_a_variance():
 def test_the_variance_of_the_paper_s_theorem_is_an_option():
     zs = jnp.asarray([[[10.0]], [[16.0]]])
     part = Fixed(-0.5, ensemble_stat="var")
-    assert part.objective((), zs).item() == part.backup((), zs, jax.random.key(0)).item() == 13 - 0.5 * 9
+    assert (
+        part.objective((), zs).item()
+        == part.backup((), zs, jax.random.key(0)).item()
+        == 13 - 0.5 * 9
+    )
     with pytest.raises(UsageError, match="ensemble_stat"):
         Fixed(-0.5, ensemble_stat="variance")  # pyright: ignore[reportArgumentType]
 
@@ -86,7 +108,9 @@ def test_three_critics_at_minus_one_may_fall_below_all_of_them():
 
 @given(pairs)
 def test_the_spread_of_two_critics_is_half_their_distance(qs):
-    assert float(spread_of(jnp.asarray(qs, jnp.float32))) == pytest.approx(abs(qs[0] - qs[1]) / 2, abs=rounding(*qs))
+    assert float(spread_of(jnp.asarray(qs, jnp.float32))) == pytest.approx(
+        abs(qs[0] - qs[1]) / 2, abs=rounding(*qs)
+    )
 
 
 @given(pairs, betas)
@@ -101,12 +125,16 @@ def test_more_optimism_never_sees_less(qs, one, other):
 
 @given(ensembles, any_beta, st.floats(0.125, 100, width=32))
 def test_scaling_the_rewards_scales_it(qs, beta, scale):
-    assert of([scale * q for q in qs], beta) == pytest.approx(scale * of(qs, beta), abs=4 * scale * rounding(*qs))
+    assert of([scale * q for q in qs], beta) == pytest.approx(
+        scale * of(qs, beta), abs=4 * scale * rounding(*qs)
+    )
 
 
 @given(pairs, betas, values)
 def test_a_constant_on_top_of_every_critic_comes_out_on_top(qs, beta, more):
-    assert of([q + more for q in qs], beta) == pytest.approx(of(qs, beta) + more, abs=rounding(more, *qs))
+    assert of([q + more for q in qs], beta) == pytest.approx(
+        of(qs, beta) + more, abs=rounding(more, *qs)
+    )
 
 
 @settings(max_examples=25)
@@ -141,7 +169,12 @@ def test_one_critic_has_no_spread():
 def both(part):
     """What it makes of 10 and 12 in the TD target, and for the actor."""
     zs = jnp.asarray([[[10.0]], [[12.0]]])
-    return tuple(value.item() for value in compiled(lambda: (part.backup((), zs, jax.random.key(0)), part.objective((), zs)))())
+    return tuple(
+        value.item()
+        for value in compiled(
+            lambda: (part.backup((), zs, jax.random.key(0)), part.objective((), zs))
+        )()
+    )
 
 
 def test_backup_and_objective_share_one_beta():
@@ -174,8 +207,13 @@ def test_a_policy_that_climbs_the_first_critic_is_backed_up_by_the_minimum():
 
 # ExactCertainty
 
-EXACT = {unit: compiled(lambda zs, unit=unit: ExactCertainty(-1.0, unit).objective((), zs)) for unit in ("spread", "value")}
-BATCH = jnp.asarray([[1.0, 10.0, 0.0, 5.0], [3.0, 16.0, 1.0, 5.0]])[..., None]  # their spreads: 1, 3, 0.5, 0; 1.125 on average
+EXACT = {
+    unit: compiled(lambda zs, unit=unit: ExactCertainty(-1.0, unit).objective((), zs))
+    for unit in ("spread", "value")
+}
+BATCH = jnp.asarray([[1.0, 10.0, 0.0, 5.0], [3.0, 16.0, 1.0, 5.0]])[
+    ..., None
+]  # their spreads: 1, 3, 0.5, 0; 1.125 on average
 
 
 def test_in_units_of_value_it_is_the_theorem_s_certainty_equivalent():
@@ -183,10 +221,14 @@ def test_in_units_of_value_it_is_the_theorem_s_certainty_equivalent():
 
 
 def test_in_units_of_the_usual_spread_it_is_about_what_fixed_takes_where_the_spread_is_usual():
-    """Of two critics a spread s apart it takes S log cosh(2 beta s / S) / 2 beta off the mean: beta s at s = S, to first order in beta."""
+    """Of two critics a spread s apart it takes S log cosh(2 beta s / S) / 2 beta off the mean: beta
+    s at s = S, to first order in beta.
+    """
     found = np.asarray(EXACT["spread"](BATCH))[:, 0]
     sizes = np.asarray([1.0, 3.0, 0.5, 0.0])
-    np.testing.assert_allclose(found, [2.0, 13.0, 0.5, 5.0] - 1.125 * np.log(np.cosh(2 * sizes / 1.125)) / 2, atol=1e-5)
+    np.testing.assert_allclose(
+        found, [2.0, 13.0, 0.5, 5.0] - 1.125 * np.log(np.cosh(2 * sizes / 1.125)) / 2, atol=1e-5
+    )
     usual = jnp.asarray([[1.0], [3.0]])[..., None]
     for beta in (-0.2, -0.02):
         exact = ExactCertainty(beta).objective((), usual).item()
@@ -199,17 +241,25 @@ def test_it_lies_between_the_critics_and_the_td_target_takes_what_the_actor_clim
     found = part.objective((), BATCH)
     assert ((found >= BATCH.min(axis=0)) & (found <= BATCH.max(axis=0))).all()
     np.testing.assert_array_equal(part.backup((), BATCH, jax.random.key(0)), found)
-    np.testing.assert_allclose(ExactCertainty(0.0).objective((), BATCH), BATCH.mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(
+        ExactCertainty(0.0).objective((), BATCH), BATCH.mean(axis=0), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("scale", [1e-3, 7.0, 1e4])
 def test_in_units_of_spread_it_scales_with_the_rewards_and_in_units_of_value_it_does_not(scale):
-    np.testing.assert_allclose(EXACT["spread"](scale * BATCH), scale * EXACT["spread"](BATCH), rtol=1e-4)
+    np.testing.assert_allclose(
+        EXACT["spread"](scale * BATCH), scale * EXACT["spread"](BATCH), rtol=1e-4
+    )
     assert np.abs(EXACT["value"](scale * BATCH) / scale - EXACT["value"](BATCH)).max() > 0.01
 
 
 @pytest.mark.parametrize("unit", ["spread", "value"])
-@pytest.mark.parametrize("zs", [jnp.full((2, 4, 1), 5.0), BATCH, 1e6 * BATCH, 1e-30 * BATCH], ids=["agree", "usual", "large", "tiny"])
+@pytest.mark.parametrize(
+    "zs",
+    [jnp.full((2, 4, 1), 5.0), BATCH, 1e6 * BATCH, 1e-30 * BATCH],
+    ids=["agree", "usual", "large", "tiny"],
+)
 def test_its_gradient_is_finite_and_sums_to_one_also_where_critics_agree(unit, zs):
     slope = jax.grad(lambda zs: ExactCertainty(-1.0, unit).objective((), zs).sum())(zs)
     assert np.isfinite(slope).all() and (np.asarray(slope) >= -1e-6).all()
@@ -226,7 +276,10 @@ def test_no_optimist_falls_below_what_it_sees():
     assert (ExactCertainty(-0.2).floor(), ExactCertainty(-5.0).floor()) == (-0.2, -1.0)
 
 
-@pytest.mark.parametrize("wrong", [dict(beta=0.2), dict(beta=math.nan), dict(beta=-1e9), dict(beta=-0.2, unit="variance")])
+@pytest.mark.parametrize(
+    "wrong",
+    [dict(beta=0.2), dict(beta=math.nan), dict(beta=-1e9), dict(beta=-0.2, unit="variance")],
+)
 def test_an_exact_attitude_that_makes_no_sense_is_refused(wrong):
     with pytest.raises(UsageError):
         ExactCertainty(**wrong)
@@ -239,21 +292,27 @@ ONE_TWO_FOUR = jnp.asarray([1.0, 2.0, 4.0])[:, None, None]
 
 def test_the_least_of_a_random_pair_of_one_two_and_four_is_four_thirds_on_average():
     keys = jax.random.split(jax.random.key(0), 3000)
-    least = np.asarray(compiled(jax.vmap(lambda key: SubsetMin(2).backup((), ONE_TWO_FOUR, key)[0, 0]))(keys))
+    least = np.asarray(
+        compiled(jax.vmap(lambda key: SubsetMin(2).backup((), ONE_TWO_FOUR, key)[0, 0]))(keys)
+    )
     assert set(least) == {1.0, 2.0}
     assert least.mean() == pytest.approx(4 / 3, abs=0.03)
 
 
 def test_one_subset_is_drawn_for_the_whole_batch():
     zs = jnp.broadcast_to(ONE_TWO_FOUR, (3, 64, 1))
-    for least in compiled(jax.vmap(lambda key: SubsetMin(1).backup((), zs, key)))(jax.random.split(jax.random.key(1), 10)):
+    for least in compiled(jax.vmap(lambda key: SubsetMin(1).backup((), zs, key)))(
+        jax.random.split(jax.random.key(1), 10)
+    ):
         assert least.shape == (64, 1)
         assert len(set(least[:, 0].tolist())) == 1
 
 
 def test_the_least_of_all_is_the_minimum_and_the_actor_climbs_the_mean_of_all():
     part = SubsetMin(3)
-    backup, objective = compiled(lambda: (part.backup((), ONE_TWO_FOUR, jax.random.key(0)), part.objective((), ONE_TWO_FOUR)))()
+    backup, objective = compiled(
+        lambda: (part.backup((), ONE_TWO_FOUR, jax.random.key(0)), part.objective((), ONE_TWO_FOUR))
+    )()
     assert backup.item() == 1.0
     assert objective.item() == pytest.approx(7 / 3)
     assert part.floor() == 0.0
@@ -278,13 +337,18 @@ class Plain:
         mean = sum(self.window) / len(self.window)
         feedback = gain - mean
         if len(self.window) > 1:
-            feedback /= math.sqrt(sum((one - mean) ** 2 for one in self.window) / len(self.window)) + 1e-4
+            feedback /= (
+                math.sqrt(sum((one - mean) ** 2 for one in self.window) / len(self.window)) + 1e-4
+            )
         decayed = 0.9 * self.weights[arm]
         self.weights[arm] = decayed + 0.1 * feedback / max(math.exp(min(decayed, 700)), 1e-4)
 
 
 @settings(max_examples=15)
-@given(st.lists(st.integers(-100, 100), min_size=1, max_size=12), st.sampled_from([0.0, 2.0, -1.5, -20.0]))
+@given(
+    st.lists(st.integers(-100, 100), min_size=1, max_size=12),
+    st.sampled_from([0.0, 2.0, -1.5, -20.0]),
+)
 def test_the_bandit_hears_what_its_authors_say_and_moves_the_arm_it_played_alone(returns, start):
     state = BANDIT.init(jax.random.key(3))._replace(weights=jnp.full((3,), start))
     plain = Plain([start] * 3)
@@ -299,32 +363,45 @@ def test_the_bandit_hears_what_its_authors_say_and_moves_the_arm_it_played_alone
 def test_arms_are_drawn_in_proportion_to_the_exponential_of_their_weights():
     keys = jax.random.split(jax.random.key(0), 4000)
     state = BANDIT.init(keys[0])._replace(weights=jnp.asarray([1.0, 0.0, -1.0]), arm=jnp.int32(1))
-    heard = compiled(jax.vmap(BANDIT.observe_return, in_axes=(None, None, 0)))(state, jnp.float32(0.0), keys)
+    heard = compiled(jax.vmap(BANDIT.observe_return, in_axes=(None, None, 0)))(
+        state, jnp.float32(0.0), keys
+    )
     weights = np.exp(np.asarray(heard.weights[0], np.float64))
     frequency = np.bincount(heard.arm, minlength=3) / len(keys)
     np.testing.assert_allclose(frequency, weights / weights.sum(), atol=0.03)
     first = compiled(jax.vmap(BANDIT.init))(keys)
-    np.testing.assert_allclose(np.bincount(first.arm, minlength=3) / len(keys), [1 / 3] * 3, atol=0.03)
+    np.testing.assert_allclose(
+        np.bincount(first.arm, minlength=3) / len(keys), [1 / 3] * 3, atol=0.03
+    )
 
 
 @pytest.mark.parametrize(("arm", "value"), [(0, 10.0), (1, 11.0)])
 def test_the_arm_of_the_episode_is_the_attitude_of_target_and_actor(arm, value):
     part, zs = Bandit(), jnp.asarray([[[10.0]], [[12.0]]])
     state = part.init(jax.random.key(0))._replace(arm=jnp.int32(arm))
-    assert part.backup(state, zs, jax.random.key(0)).item() == part.objective(state, zs).item() == value
+    assert (
+        part.backup(state, zs, jax.random.key(0)).item()
+        == part.objective(state, zs).item()
+        == value
+    )
     assert float(part.learn(state, zs, zs[0])[1]["pessimism"]) == part.arms[arm]
 
 
 def test_a_better_episode_makes_its_arm_likelier_and_a_worse_one_less_likely():
     state = observe_return(BANDIT.init(jax.random.key(0)), jnp.float32(10.0), jax.random.key(0))
     arm = int(state.arm)
-    better, worse = (observe_return(state, jnp.float32(told), jax.random.key(1)).weights[arm] for told in (30.0, -30.0))
+    better, worse = (
+        observe_return(state, jnp.float32(told), jax.random.key(1)).weights[arm]
+        for told in (30.0, -30.0)
+    )
     assert float(better) > float(state.weights[arm]) > float(worse)
 
 
 # DualDescent: GPL
 
-moved = {bound: compiled(DualDescent(lr=1e-2, never_optimistic=bound).learn) for bound in (False, True)}
+moved = {
+    bound: compiled(DualDescent(lr=1e-2, never_optimistic=bound).learn) for bound in (False, True)
+}
 TEN_TWELVE = jnp.asarray([[[10.0]], [[12.0]]])
 
 
@@ -332,16 +409,24 @@ def test_half_the_distance_of_two_critics_below_their_mean_is_the_minimum():
     """Half of the deviation, the misreading, would be 10.5."""
     part = DualDescent()
     state = part.init(jax.random.key(0))
-    assert part.backup(state, TEN_TWELVE, jax.random.key(0)).item() == part.objective(state, TEN_TWELVE).item() == 10.0
+    assert (
+        part.backup(state, TEN_TWELVE, jax.random.key(0)).item()
+        == part.objective(state, TEN_TWELVE).item()
+        == 10.0
+    )
 
 
 def test_of_many_critics_it_weighs_the_mean_distance_of_two():
     part = DualDescent()
-    assert part.objective(part.init(jax.random.key(0)), ONE_TWO_FOUR).item() == pytest.approx(7 / 3 - 0.5 * 2)
+    assert part.objective(part.init(jax.random.key(0)), ONE_TWO_FOUR).item() == pytest.approx(
+        7 / 3 - 0.5 * 2
+    )
 
 
 @pytest.mark.parametrize(("target", "direction"), [(11.5, -1), (10.5, +1), (11.0, 0)])
-def test_targets_above_the_critics_make_it_more_pessimistic_and_targets_below_less(target, direction):
+def test_targets_above_the_critics_make_it_more_pessimistic_and_targets_below_less(
+    target, direction
+):
     """Not above the lower critic, nor above their pessimistic value: above their mean."""
     state = DualDescent().init(jax.random.key(0))
     learnt, metrics = moved[False](state, TEN_TWELVE, jnp.full((1, 1), target))

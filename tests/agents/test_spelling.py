@@ -21,12 +21,22 @@ from dualac.parts.text import parse, parse_count, to_python
 
 names = pytest.mark.parametrize("name", list(ALGORITHMS))
 DAC = ALGORITHMS["dac"]
-TEMPERED = replaced(DAC, {"explorer.optimism": Held(1.0), "pessimism.backup_beta": -1.0, "critic.hidden": (8, 16), "critic.layer_norm": True})
+TEMPERED = replaced(
+    DAC,
+    {
+        "explorer.optimism": Held(1.0),
+        "pessimism.backup_beta": -1.0,
+        "critic.hidden": (8, 16),
+        "critic.layer_norm": True,
+    },
+)
 
 
 @names
 def test_a_row_survives_json(name):
-    assert from_json(Algorithm, json.loads(json.dumps(to_json(ALGORITHMS[name])))) == ALGORITHMS[name]
+    assert (
+        from_json(Algorithm, json.loads(json.dumps(to_json(ALGORITHMS[name])))) == ALGORITHMS[name]
+    )
 
 
 def test_a_changed_row_survives_json():
@@ -63,7 +73,9 @@ def test_json_with_a_field_of_another_version_is_refused_by_its_name():
 def test_json_with_a_part_that_cannot_stand_there_is_refused(part):
     written = to_json(DAC)
     written["explorer"] = {"part": part}
-    with pytest.raises(DataError, match=r"is not one of .*FromPolicy, Noise, UpperBoundShift, OptimisticActor"):
+    with pytest.raises(
+        DataError, match=r"is not one of .*FromPolicy, Noise, UpperBoundShift, OptimisticActor"
+    ):
         from_json(Algorithm, written)
 
 
@@ -92,7 +104,9 @@ def test_json_with_a_value_of_another_type_is_refused(part, field, value):
 def test_equal_rows_are_written_alike():
     """Else one run would have two identities."""
     alike = replaced(DAC, {"pessimism.beta": -1, "critic.k": 2.0, "critic.hidden": [256, 256]})
-    assert json.dumps(to_json(alike)) == json.dumps(to_json(replaced(DAC, {"pessimism.beta": -1.0})))
+    assert json.dumps(to_json(alike)) == json.dumps(
+        to_json(replaced(DAC, {"pessimism.beta": -1.0}))
+    )
 
 
 def test_json_with_a_value_out_of_range_is_refused():
@@ -110,14 +124,20 @@ def test_what_differs_is_told_by_path():
 
 
 def test_a_value_is_set_by_its_path():
-    assert replaced(DAC, {"explorer.target_kl": 0.1}) == Algorithm(DAC.pessimism, DAC.policy, OptimisticActor(target_kl=0.1), DAC.critic)
+    assert replaced(DAC, {"explorer.target_kl": 0.1}) == Algorithm(
+        DAC.pessimism, DAC.policy, OptimisticActor(target_kl=0.1), DAC.critic
+    )
     assert replaced(DAC, {"explorer.optimism.lr": 1e-3}).explorer.optimism == Learnt(1.0, lr=1e-3)
-    assert replaced(DAC, {"gamma": 0.5, "explorer.optimism": Held(1.0)}).explorer.optimism == Held(1.0)
+    assert replaced(DAC, {"gamma": 0.5, "explorer.optimism": Held(1.0)}).explorer.optimism == Held(
+        1.0
+    )
     assert replaced(DAC, {}) == DAC
 
 
 def test_a_part_that_is_replaced_can_be_changed_in_the_same_breath():
-    assert replaced(DAC, {"explorer.optimism.value": 0.5, "explorer.optimism": Held(1.0)}).explorer.optimism == Held(0.5)
+    assert replaced(
+        DAC, {"explorer.optimism.value": 0.5, "explorer.optimism": Held(1.0)}
+    ).explorer.optimism == Held(0.5)
 
 
 def test_values_that_fit_only_together_can_be_set_together():
@@ -140,7 +160,15 @@ def test_a_path_to_nowhere_is_refused(path):
 @names
 def test_every_value_of_a_row_is_an_option_with_help(name):
     found = {option.path: option for option in options(ALGORITHMS[name])}
-    assert {"pessimism", "policy.lr", "critic.k", "explorer", "gamma", "judged", "explorer_restart_every"} <= set(found)
+    assert {
+        "pessimism",
+        "policy.lr",
+        "critic.k",
+        "explorer",
+        "gamma",
+        "judged",
+        "explorer_restart_every",
+    } <= set(found)
     assert [path for path, option in found.items() if not option.help] == []
 
 
@@ -176,14 +204,25 @@ def test_the_string_below_a_field_is_its_help():
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("200k", 200_000), ("200K", 200_000), ("1M", 1_000_000), ("1.5k", 1500), ("2.5M", 2_500_000), ("1_000", 1000), ("0", 0), ("-3", -3)],
+    [
+        ("200k", 200_000),
+        ("200K", 200_000),
+        ("1M", 1_000_000),
+        ("1.5k", 1500),
+        ("2.5M", 2_500_000),
+        ("1_000", 1000),
+        ("0", 0),
+        ("-3", -3),
+    ],
 )
 def test_whole_numbers_are_read_as_people_write_them(text, number):
     assert parse_count(text) == parse(int, text) == number
     assert type(parse(int, text)) is int
 
 
-@pytest.mark.parametrize("text", ["", "k", "M", "1.5", "1e3", "0.0001k", "nan", "nank", "infM", "inf", "ten", "1kk"])
+@pytest.mark.parametrize(
+    "text", ["", "k", "M", "1.5", "1e3", "0.0001k", "nan", "nank", "infM", "inf", "ten", "1kk"]
+)
 def test_what_is_no_whole_number_is_refused(text):
     with pytest.raises(UsageError, match="is not a whole number"):
         parse(int, text)
@@ -210,7 +249,11 @@ def test_words_become_values_of_their_type(hint, text, value):
     assert type(parse(hint, text)) is type(value)
 
 
-@pytest.mark.parametrize(("hint", "text"), [(float, "nan"), (float, "x"), (float, ""), (bool, "perhaps"), (tuple[int, ...], "8,x")], ids=str)
+@pytest.mark.parametrize(
+    ("hint", "text"),
+    [(float, "nan"), (float, "x"), (float, ""), (bool, "perhaps"), (tuple[int, ...], "8,x")],
+    ids=str,
+)
 def test_words_that_are_no_value_of_their_type_are_refused(hint, text):
     with pytest.raises(UsageError):
         parse(hint, text)
@@ -237,7 +280,11 @@ def test_a_choice_is_one_of_those_there_are():
         (Dual, "Learnt(0.5, bounded=True)", Learnt(0.5, bounded=True)),
         (Explorer, "FromPolicy()", FromPolicy()),
         (Explorer, "OptimisticActor(target_kl=0.1)", OptimisticActor(target_kl=0.1)),
-        (Explorer, "OptimisticActor(form='simple', hidden=(8, 16))", OptimisticActor(form="simple", hidden=(8, 16))),
+        (
+            Explorer,
+            "OptimisticActor(form='simple', hidden=(8, 16))",
+            OptimisticActor(form="simple", hidden=(8, 16)),
+        ),
         (Fixed, "Fixed(-0.2, None)", Fixed(-0.2)),
         (Fixed, "Fixed(-0.2, backup_beta=-1)", Fixed(-0.2, backup_beta=-1.0)),
     ],
@@ -253,12 +300,16 @@ def test_whole_numbers_in_a_part_become_floats_where_floats_belong():
 
 @pytest.mark.parametrize("text", ["Hold(0.25)", "Soft()", "print(1)", "eval('1')", "Fixed(-1.0)"])
 def test_a_part_that_cannot_stand_there_is_refused(text):
-    with pytest.raises(UsageError, match=r"cannot stand here; write one of Held\(...\), Learnt\(...\)"):
+    with pytest.raises(
+        UsageError, match=r"cannot stand here; write one of Held\(...\), Learnt\(...\)"
+    ):
         parse(Dual, text)
 
 
 def test_a_part_may_hold_parts():
-    assert parse(Explorer, "OptimisticActor(target_kl=0.5, optimism=Held(1.0))") == OptimisticActor(target_kl=0.5, optimism=Held(1.0))
+    assert parse(Explorer, "OptimisticActor(target_kl=0.5, optimism=Held(1.0))") == OptimisticActor(
+        target_kl=0.5, optimism=Held(1.0)
+    )
     with pytest.raises(UsageError, match="'Noise' cannot stand here; write one of Held"):
         parse(Explorer, "OptimisticActor(optimism=Noise())")
 
@@ -277,7 +328,11 @@ def test_a_kind_that_cannot_be_written_is_an_error_of_one_line():
 
 def test_the_help_of_a_scalar_begins_with_its_symbol():
     told = {option.path: option.help for option in options(DAC)}
-    for path, symbol in (("policy.temperature", "alpha"), ("explorer.optimism", "beta_o"), ("explorer.kl_weight", "tau")):
+    for path, symbol in (
+        ("policy.temperature", "alpha"),
+        ("explorer.optimism", "beta_o"),
+        ("explorer.kl_weight", "tau"),
+    ):
         assert told[f"{path}.start"].startswith(f"{symbol}: ")
 
 
@@ -314,14 +369,25 @@ def test_what_is_not_a_call_with_literals_is_refused_and_nothing_is_run(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["Held()", "Held(1.0, 2.0)", "Held(wert=1.0)", "Held(**{'value': 1.0})", "Held('1.0')", "Held(True)", "Held(None)", "Learnt(1.0, bounded=1)"],
+    [
+        "Held()",
+        "Held(1.0, 2.0)",
+        "Held(wert=1.0)",
+        "Held(**{'value': 1.0})",
+        "Held('1.0')",
+        "Held(True)",
+        "Held(None)",
+        "Learnt(1.0, bounded=1)",
+    ],
 )
 def test_a_part_with_arguments_it_does_not_have_is_refused(text):
     with pytest.raises(UsageError):
         parse(Dual, text)
 
 
-@pytest.mark.parametrize("text", ["Held(1e999)", "Held(-1.0)", "Learnt(1.0, lr=-1.0)", "Learnt(1.0, lr=0)"])
+@pytest.mark.parametrize(
+    "text", ["Held(1e999)", "Held(-1.0)", "Learnt(1.0, lr=-1.0)", "Learnt(1.0, lr=0)"]
+)
 def test_a_part_that_makes_no_sense_where_it_stands_is_refused_in_its_own_words(text):
     with pytest.raises(UsageError, match="must be"):
         replaced(DAC, {"explorer.kl_weight": parse(Dual, text)})
@@ -336,5 +402,9 @@ def test_python_leaves_out_defaults():
 
 @pytest.mark.parametrize("row", [*ALGORITHMS.values(), TEMPERED], ids=to_python)
 def test_python_reads_back_what_was_written(row):
-    parts = {name: value for module in (actor_critic, risk, policies, explorers, critics, duals) for name, value in vars(module).items()}
+    parts = {
+        name: value
+        for module in (actor_critic, risk, policies, explorers, critics, duals)
+        for name, value in vars(module).items()
+    }
     assert eval(to_python(row), parts) == row

@@ -10,7 +10,11 @@ RUN = 6
 def test_no_run_of_six_lines_stands_in_two_places_of_the_agents():
     places = defaultdict(list)
     for path in sorted(AGENTS.glob("*.py")):
-        lines = [(number, line.strip()) for number, line in enumerate(path.read_text().splitlines(), 1) if line.strip()]
+        lines = [
+            (number, line.strip())
+            for number, line in enumerate(path.read_text().splitlines(), 1)
+            if line.strip()
+        ]
         for first in range(len(lines) - RUN + 1):
             run = lines[first : first + RUN]
             places[tuple(text for _, text in run)].append(f"{path.name}:{run[0][0]}")

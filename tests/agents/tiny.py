@@ -1,4 +1,6 @@
-"""The rows of the table with networks small enough to train inside a test, and the data to do it with."""
+"""The rows of the table with networks small enough to train inside a test, and the data to do it
+with.
+"""
 
 import dataclasses
 import functools
@@ -19,15 +21,22 @@ SPEC = Spec(obs_dim=3, action_dim=2)
 HIDDEN = (8, 8)
 
 # Tests compile much and run little, so XLA is told not to try hard: five times less to compile.
-compiled = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False})
+compiled = functools.partial(
+    jax.jit,
+    compiler_options={"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False},
+)
 
 
 class Learner(NamedTuple):
-    """An agent, its functions compiled, how it starts, and how it is when it has learned a little."""
+    """An agent, its functions compiled, how it starts, and how it is when it has learned a
+    little.
+    """
 
     row: Algorithm
     agent: Agent
-    update: Callable[..., tuple[State, Metrics]]  # (state, batch, key, count); where no count is given, one at which the actors move too
+    update: Callable[
+        ..., tuple[State, Metrics]
+    ]  # (state, batch, key, count); where no count is given, one at which the actors move too
     explore: Callable[[State, tuple[()], jax.Array, jax.Array], tuple[jax.Array, tuple[()]]]
     exploit: Callable[[State, tuple[()], jax.Array], tuple[jax.Array, tuple[()]]]
     fresh: State
@@ -35,19 +44,25 @@ class Learner(NamedTuple):
 
 
 def small(row: Algorithm, hidden: tuple[int, ...] = HIDDEN) -> Algorithm:
-    """The same row with `hidden` wherever it has hidden layers, at most three critics and at most five quantiles."""
+    """The same row with `hidden` wherever it has hidden layers, at most three critics and at most
+    five quantiles.
+    """
     row = everywhere(row, "hidden", hidden)
     return everywhere(with_part(row, "critic", k=min(row.critic.k, 3)), "n", 5)
 
 
 def quick(row: Algorithm, lr: float = 1e-2) -> Algorithm:
-    """The same row with one large learning rate everywhere, so that what moves can be seen to move."""
+    """The same row with one large learning rate everywhere, so that what moves can be seen to
+    move.
+    """
     return everywhere(row, "lr", lr)
 
 
 def everywhere(row: Algorithm, name: str, value: Any) -> Algorithm:
     """The same row with this value in every field of this name."""
-    return replaced(row, {option.path: value for option in options(row) if option.path.split(".")[-1] == name})
+    return replaced(
+        row, {option.path: value for option in options(row) if option.path.split(".")[-1] == name}
+    )
 
 
 def batch_of(seed: int, size: int = 16, spec: Spec = SPEC) -> Transition:
@@ -68,9 +83,15 @@ def due(row: Algorithm) -> np.uint32:
 
 def learner(row: Algorithm, updates: int = 20) -> Learner:
     agent = make_agent(row, SPEC)
-    whole, explore, exploit = compiled(agent.update), compiled(agent.explore), compiled(agent.exploit)
+    whole, explore, exploit = (
+        compiled(agent.update),
+        compiled(agent.explore),
+        compiled(agent.exploit),
+    )
 
-    def update(state: State, batch: Transition, key: jax.Array, count: np.uint32 | None = None) -> tuple[State, Metrics]:
+    def update(
+        state: State, batch: Transition, key: jax.Array, count: np.uint32 | None = None
+    ) -> tuple[State, Metrics]:
         return whole(state, batch, key, due(row) if count is None else count)
 
     fresh = state = compiled(agent.init)(jax.random.key(0))
@@ -84,9 +105,14 @@ def agent_view(some: Learner, state: State | None = None) -> AgentView:
     row, state = some.row, some.state if state is None else state
 
     def upper(obs, action, optimism):
-        return row.critic.upper(row.critic.values(state.critic.online.params, obs, action), optimism)
+        return row.critic.upper(
+            row.critic.values(state.critic.online.params, obs, action), optimism
+        )
 
-    policy, exploit = (functools.partial(act, state.policy) for act in (row.policy.distribution, row.policy.exploit))
+    policy, exploit = (
+        functools.partial(act, state.policy)
+        for act in (row.policy.distribution, row.policy.exploit)
+    )
     return AgentView(policy, exploit, upper, row.pessimism.floor())
 
 
@@ -102,8 +128,13 @@ def same(one: Any, other: Any) -> bool:
 
 
 def distance(one: Any, other: Any) -> float:
-    """The largest difference of any two arrays of two trees, relative to the size of their numbers."""
-    pairs = [(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)]
+    """The largest difference of any two arrays of two trees, relative to the size of their
+    numbers.
+    """
+    pairs = [
+        (np.asarray(a, np.float64), np.asarray(b, np.float64))
+        for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    ]
     return max(float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30)) for a, b in pairs)
 
 

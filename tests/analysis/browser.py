@@ -1,4 +1,6 @@
-"""A real browser, headless, driven over a pipe: Chromium's own protocol, without a library and without a port."""
+"""A real browser, headless, driven over a pipe: Chromium's own protocol, without a library and
+without a port.
+"""
 
 import base64
 import contextlib
@@ -23,7 +25,9 @@ def find_browser() -> str | None:
 
 
 class Page:
-    """One tab. What it says on its console, what it throws and what it asks the network for is kept."""
+    """One tab. What it says on its console, what it throws and what it asks the network for is
+    kept.
+    """
 
     def __init__(self, inbox: int, outbox: int) -> None:
         self._in, self._out, self._rest = inbox, outbox, b""
@@ -32,14 +36,20 @@ class Page:
         self.console: list[str] = []
         self.requests: list[str] = []
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._session = self.ask("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.ask(f"{domain}.enable")
 
     def ask(self, method: str, **params: Any) -> Any:
         number = next(self._numbers)
         about = {"sessionId": self._session} if self._session else {}
-        os.write(self._out, json.dumps({"id": number, "method": method, "params": params, **about}).encode() + b"\0")
+        os.write(
+            self._out,
+            json.dumps({"id": number, "method": method, "params": params, **about}).encode()
+            + b"\0",
+        )
         answer = self._until(lambda message: message.get("id") == number)
         assert "error" not in answer, answer
         return answer["result"]
@@ -50,7 +60,9 @@ class Page:
 
     def run(self, script: str) -> Any:
         """What a line of JavaScript gives."""
-        told = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        told = self.ask(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in told, told["exceptionDetails"]
         return told["result"].get("value")
 
@@ -68,13 +80,28 @@ class Page:
         self.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
     def resize(self, width: int, height: int, *, phone: bool = False) -> None:
-        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
+        self.ask(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=phone,
+        )
 
     def prefer(self, scheme: str) -> None:
-        self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.ask(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": "prefers-color-scheme", "value": scheme}],
+        )
 
     def screenshot(self, out: Path, *, whole: bool = True) -> Path:
-        out.write_bytes(base64.b64decode(self.ask("Page.captureScreenshot", captureBeyondViewport=whole, format="png")["data"]))
+        out.write_bytes(
+            base64.b64decode(
+                self.ask("Page.captureScreenshot", captureBeyondViewport=whole, format="png")[
+                    "data"
+                ]
+            )
+        )
         return out
 
     def _until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
@@ -92,7 +119,11 @@ class Page:
 
     def _keep(self, message: dict[str, Any]) -> None:
         params = message.get("params", {})
-        if message.get("method") == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
+        if message.get("method") == "Runtime.consoleAPICalled" and params["type"] in (
+            "error",
+            "warning",
+            "assert",
+        ):
             self.console.append(str(params["args"]))
         elif message.get("method") == "Runtime.exceptionThrown":
             self.console.append(str(params["exceptionDetails"]))
@@ -110,10 +141,29 @@ def browser() -> Iterator[Page]:
     to_read, to_write = os.pipe()
     from_read, from_write = os.pipe()
     with tempfile.TemporaryDirectory() as profile:
-        words = [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars"]
-        words += ["--disable-background-networking", "--remote-debugging-pipe", f"--user-data-dir={profile}", "about:blank"]
-        script = f'exec 3<&{to_read} 4>&{from_write}; exec "$@"'  # where Chromium looks for the pipes
-        process = subprocess.Popen(["bash", "-c", script, "browser", *words], pass_fds=(to_read, from_write), stderr=subprocess.DEVNULL)
+        words = [
+            program,
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            "--hide-scrollbars",
+        ]
+        words += [
+            "--disable-background-networking",
+            "--remote-debugging-pipe",
+            f"--user-data-dir={profile}",
+            "about:blank",
+        ]
+        script = (
+            f'exec 3<&{to_read} 4>&{from_write}; exec "$@"'  # where Chromium looks for the pipes
+        )
+        process = subprocess.Popen(
+            ["bash", "-c", script, "browser", *words],
+            pass_fds=(to_read, from_write),
+            stderr=subprocess.DEVNULL,
+        )
         os.close(to_read)
         os.close(from_write)
         try:

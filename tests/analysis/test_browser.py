@@ -1,4 +1,6 @@
-"""The page in a real browser: nothing on the console, every chart drawn, every switch works, nothing leaves the file."""
+"""The page in a real browser: nothing on the console, every chart drawn, every switch works,
+nothing leaves the file.
+"""
 
 import json
 from collections.abc import Iterator
@@ -15,10 +17,15 @@ from dualac.analysis.summary.summarise import summarise
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(find_browser() is None, reason="no Chromium here; scripts/install-browser installs it"),
+    pytest.mark.skipif(
+        find_browser() is None, reason="no Chromium here; scripts/install-browser installs it"
+    ),
 ]
 TASKS = ["dmc/cheetah-run", "metaworld/hammer", "gym/Pendulum-v1"]
-LINES = "[...document.querySelectorAll('figure[data-chart=efficiency] path[data-line]')].map(one => one.dataset.line)"
+LINES = (
+    "[...document.querySelectorAll('figure[data-chart=efficiency] path[data-line]')].map(one => "
+    "one.dataset.line)"
+)
 
 
 @pytest.fixture(scope="module")
@@ -45,15 +52,31 @@ def assert_well(tab: Page) -> None:
 def test_every_chart_is_drawn_and_the_console_is_silent(tab: Page, report: Path):
     tab.open(report)
     assert tab.run("document.querySelectorAll('figure[data-chart]').length") > 15
-    assert tab.run("[...document.querySelectorAll('figure[data-chart]')].filter(one => !one.querySelector('svg path, svg rect')).length") == 0
-    assert tab.run("[...document.querySelectorAll('svg')].some(one => /NaN|undefined|Infinity/.test(one.outerHTML))") is False
+    assert (
+        tab.run(
+            "[...document.querySelectorAll('figure[data-chart]')].filter(one => "
+            "!one.querySelector('svg path, svg rect')).length"
+        )
+        == 0
+    )
+    assert (
+        tab.run(
+            "[...document.querySelectorAll('svg')].some(one => "
+            "/NaN|undefined|Infinity/.test(one.outerHTML))"
+        )
+        is False
+    )
     assert_well(tab)
 
 
 def test_the_axis_toggles_between_steps_updates_and_time(tab: Page, report: Path):
     tab.open(report)
     text = "document.querySelector('figure[data-chart=efficiency] svg').textContent"
-    for value, title in (("updates", "gradient updates"), ("seconds", "wall clock"), ("steps", "environment steps")):
+    for value, title in (
+        ("updates", "gradient updates"),
+        ("seconds", "wall clock"),
+        ("steps", "environment steps"),
+    ):
         assert title not in tab.run(text)
         tab.run(f"document.querySelector('input[value={value}]').click()")
         tab.wait(f"{text}.includes('{title}')")
@@ -68,7 +91,9 @@ def test_an_algorithm_can_be_hidden_everywhere_and_shown_again(tab: Page, report
     assert "dac" in tab.run(LINES)
     for agent in ("dac", "dac:no-kl"):
         tab.run(f"document.querySelector('input[data-agent=\"{agent}\"]').click()")
-    assert "every algorithm here is hidden" in tab.run("document.querySelector('figure[data-chart=efficiency] svg').textContent")
+    assert "every algorithm here is hidden" in tab.run(
+        "document.querySelector('figure[data-chart=efficiency] svg').textContent"
+    )
     tab.run("document.querySelector('input[data-agent=sac]').click()")
     tab.wait(f"{LINES}.includes('sac')")
     assert_well(tab)
@@ -76,9 +101,13 @@ def test_an_algorithm_can_be_hidden_everywhere_and_shown_again(tab: Page, report
 
 def test_a_chart_is_read_by_pointing_and_by_keys(tab: Page, report: Path):
     tab.open(report)
-    tab.run("document.querySelector('figure[data-chart=efficiency]').scrollIntoView({block: 'center'})")
+    tab.run(
+        "document.querySelector('figure[data-chart=efficiency]').scrollIntoView({block: 'center'})"
+    )
     box = tab.run(
-        "(b => ({x: b.x, y: b.y, w: b.width, h: b.height}))(document.querySelector('figure[data-chart=efficiency] svg').getBoundingClientRect())"
+        "(b => ({x: b.x, y: b.y, w: b.width, h: "
+        "b.height}))(document.querySelector('figure[data-chart=efficiency] "
+        "svg').getBoundingClientRect())"
     )
     tab.move(box["x"] + 0.6 * box["w"], box["y"] + 0.5 * box["h"])
     tip = "document.querySelector('figure[data-chart=efficiency] .tip')"
@@ -112,7 +141,8 @@ def test_tables_sort_charts_grow_themes_change_and_numbers_download(tab: Page, r
         colours.append(tab.run("getComputedStyle(document.body).backgroundColor"))
     assert colours == ["rgb(255, 255, 255)", "rgb(22, 24, 28)"]
     tab.run(
-        "window.kept = []; URL.createObjectURL = blob => { kept.push(blob); return 'about:blank#'; }; HTMLAnchorElement.prototype.click = () => {}"
+        "window.kept = []; URL.createObjectURL = blob => { kept.push(blob); return "
+        "'about:blank#'; }; HTMLAnchorElement.prototype.click = () => {}"
     )
     tab.run("document.querySelectorAll('button[data-download]').forEach(one => one.click())")
     texts = tab.run("Promise.all(kept.map(blob => blob.text()))")
@@ -128,7 +158,9 @@ def test_it_fits_its_screen(tab: Page, report: Path, tmp_path: Path, width: int,
     tab.prefer(scheme)
     tab.open(report)
     assert tab.run("document.documentElement.scrollWidth") <= width
-    assert tab.run("getComputedStyle(document.body).backgroundColor") == ("rgb(22, 24, 28)" if scheme == "dark" else "rgb(255, 255, 255)")
+    assert tab.run("getComputedStyle(document.body).backgroundColor") == (
+        "rgb(22, 24, 28)" if scheme == "dark" else "rgb(255, 255, 255)"
+    )
     assert tab.screenshot(tmp_path / "page.png").stat().st_size > 50_000
     assert_well(tab)
 
@@ -144,8 +176,13 @@ def test_hostile_names_run_nothing(tab: Page, tmp_path: Path):
         path = write_run(tmp_path, name, f"gym/{name}", folder=f"{place}")
         (path / "FAILED").write_text(json.dumps({"step": 3, "reason": name, "error": name}))
         write_run(tmp_path, name, "dmc/cheetah-run", folder=f"{place}x")
-    tab.ask("Page.addScriptToEvaluateOnNewDocument", source="window.alert = () => { window.attacked = true; }")
-    tab.open(write_page(summarise(read([tmp_path])), HOSTILE[0], tmp_path / "report.html", HOSTILE[1]))
+    tab.ask(
+        "Page.addScriptToEvaluateOnNewDocument",
+        source="window.alert = () => { window.attacked = true; }",
+    )
+    tab.open(
+        write_page(summarise(read([tmp_path])), HOSTILE[0], tmp_path / "report.html", HOSTILE[1])
+    )
     tab.run("document.querySelectorAll('figure[data-chart=task] svg').forEach(one => one.focus())")
     assert tab.run("window.attacked") is None
     assert tab.run("document.images.length") == 0
@@ -159,12 +196,22 @@ def test_poor_reports_are_whole_pages(tab: Page, tmp_path: Path, kind: str):
     if kind == "one run":
         write_run(tmp_path)
     if kind == "not numbers":
-        write_rows(write_run(tmp_path) / "eval.jsonl", [{"step": step, "return": None} for step in (0, 10)])
+        write_rows(
+            write_run(tmp_path) / "eval.jsonl", [{"step": step, "return": None} for step in (0, 10)]
+        )
     if kind == "equal":
         for seed in range(3):
             write_run(tmp_path, seed=seed, final=0.0, task="metaworld/hammer")
     if kind == "half done":
         write_sweep(tmp_path, {"dac": 0.5, "sac": 0.4}, ["dmc/cheetah-run"], 2, reached=0)
-    tab.open(write_page(summarise(read([tmp_path])), kind, tmp_path / "report.html", "dualac report"))
-    assert tab.run("[...document.querySelectorAll('svg')].some(one => /NaN|undefined|Infinity/.test(one.outerHTML))") is False
+    tab.open(
+        write_page(summarise(read([tmp_path])), kind, tmp_path / "report.html", "dualac report")
+    )
+    assert (
+        tab.run(
+            "[...document.querySelectorAll('svg')].some(one => "
+            "/NaN|undefined|Infinity/.test(one.outerHTML))"
+        )
+        is False
+    )
     assert_well(tab)

@@ -17,7 +17,9 @@ from dualac.errors import DataError, UsageError
 from dualac.runs.versions import with_defaults
 
 
-def test_two_seeds_are_not_enough_to_tell_apart_what_is_near(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_two_seeds_are_not_enough_to_tell_apart_what_is_near(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     write_sweep(tmp_path, {"mine": 0.5, "yours": 0.49}, ["dmc/cheetah-run"], 2)
     assert run(["compare", str(tmp_path)]) == 0
     told = capsys.readouterr().out
@@ -29,7 +31,9 @@ def test_two_seeds_are_not_enough_to_tell_apart_what_is_near(tmp_path: Path, cap
 def test_many_seeds_tell_apart_what_is_far(tmp_path: Path):
     write_sweep(tmp_path, {"dac": 0.8, "sac": 0.3}, ["dmc/cheetah-run", "dmc/walker-run"], 5)
     found = compare([tmp_path])
-    assert found.sentences[0].startswith("On dmc/cheetah-run and dmc/walker-run: dac is above sac: +0.")
+    assert found.sentences[0].startswith(
+        "On dmc/cheetah-run and dmc/walker-run: dac is above sac: +0."
+    )
     assert [(row.label, row.seeds) for row in found.rows] == [("dac", 5), ("sac", 5)] * 2
 
 
@@ -59,7 +63,10 @@ def test_one_seed_has_no_spread(tmp_path: Path):
 
 
 def test_sides_of_one_name_are_called_by_their_places(tmp_path: Path):
-    first, second = write_run(tmp_path / "before", final=0.2), write_run(tmp_path / "after", final=0.6)
+    first, second = (
+        write_run(tmp_path / "before", final=0.2),
+        write_run(tmp_path / "after", final=0.6),
+    )
     labels = [row.label for row in compare([first, second]).rows]
     assert len(set(labels)) == 2
     assert "before" in labels[0]
@@ -78,11 +85,20 @@ def test_runs_are_compared_where_all_have_been(tmp_path: Path):
 def test_places_under_other_rules_are_not_compared(tmp_path: Path):
     for seed in range(2):
         write_run(tmp_path / "a", "dac", "metaworld/hammer", seed)
-        write_run(tmp_path / "b", "sac", "metaworld/hammer", seed, changes={"protocol": PROTOCOL | {"metaworld_cap": 500}})
+        write_run(
+            tmp_path / "b",
+            "sac",
+            "metaworld/hammer",
+            seed,
+            changes={"protocol": PROTOCOL | {"metaworld_cap": 500}},
+        )
     places = [tmp_path / "a", tmp_path / "b"]
     with pytest.raises(DataError, match=r"metaworld_cap 500, not 200.*--unlike separate"):
         compare(places)
-    assert [row.label for row in compare(places, Choices(unlike="separate")).rows] == ["dac", "sac [metaworld_cap=500]"]
+    assert [row.label for row in compare(places, Choices(unlike="separate")).rows] == [
+        "dac",
+        "sac [metaworld_cap=500]",
+    ]
     write_run(tmp_path / "b", "sac", "metaworld/hammer", 2)
     found = compare(places)
     assert [(row.label, row.seeds) for row in found.rows] == [("dac", 2), ("sac", 1)]
@@ -92,7 +108,9 @@ def test_places_under_other_rules_are_not_compared(tmp_path: Path):
 def test_unlike_replay_ratios_are_said(tmp_path: Path):
     write_run(tmp_path, "dac")
     write_run(tmp_path, "sac", changes={"replay_ratio": 16})
-    assert any("replay ratios differ (2, 16)" in sentence for sentence in compare([tmp_path]).sentences)
+    assert any(
+        "replay ratios differ (2, 16)" in sentence for sentence in compare([tmp_path]).sentences
+    )
 
 
 def test_json_is_one_object_without_nan(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -127,7 +145,15 @@ def test_what_makes_no_sense_is_one_line(tmp_path: Path, words: list[str], code:
     write_run(tmp_path / "one")
     write_run(tmp_path / "other", task="dmc/walker-run")
     with pytest.raises((UsageError, DataError), match=told) as error:
-        run(["compare", *(word.format(**{name: tmp_path / name for name in ("empty", "one", "other")}) for word in words)])
+        run(
+            [
+                "compare",
+                *(
+                    word.format(**{name: tmp_path / name for name in ("empty", "one", "other")})
+                    for word in words
+                ),
+            ]
+        )
     assert error.value.code == code
 
 
@@ -150,8 +176,14 @@ def test_an_agent_that_is_not_what_its_name_says_is_called_by_how(tmp_path: Path
     write_run(tmp_path, "sac", changes={"reset_every": 160_000})
     write_run(tmp_path, "dac")
     rows = dict.fromkeys(("sac", "dac"), settings(with_defaults(SPEC)))
-    assert [row.label for row in compare([tmp_path], Choices(rows=rows)).rows] == ["dac", "sac [reset_every=160000]"]
-    assert [row.label for row in compare([tmp_path]).rows] == ["dac", "sac"]  # without the table, its own word is all there is
+    assert [row.label for row in compare([tmp_path], Choices(rows=rows)).rows] == [
+        "dac",
+        "sac [reset_every=160000]",
+    ]
+    assert [row.label for row in compare([tmp_path]).rows] == [
+        "dac",
+        "sac",
+    ]  # without the table, its own word is all there is
 
 
 def test_the_command_line_knows_the_table():

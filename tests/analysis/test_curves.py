@@ -1,4 +1,6 @@
-"""Rows on disk become curves: what a kill leaves behind is passed over, what is damaged is named."""
+"""Rows on disk become curves: what a kill leaves behind is passed over, what is damaged is
+named.
+"""
 
 import json
 from pathlib import Path
@@ -45,7 +47,12 @@ def test_a_damaged_line_elsewhere_is_named_with_its_file_and_number(tmp_path: Pa
 
 
 def test_an_evaluation_is_the_mean_of_its_episodes_and_steps_rise(tmp_path: Path):
-    rows = [{"step": 10, "return": 5.0}, {"step": 0, "return": 1.0}, {"step": 10, "return": 7.0}, {"step": 0, "return": 2.0}]
+    rows = [
+        {"step": 10, "return": 5.0},
+        {"step": 0, "return": 1.0},
+        {"step": 10, "return": 7.0},
+        {"step": 0, "return": 2.0},
+    ]
     write(tmp_path / "eval.jsonl", rows)
     curve = evaluation_curve(tmp_path)
     np.testing.assert_array_equal(curve.steps, [0, 10])
@@ -62,7 +69,15 @@ def test_a_run_without_a_whole_evaluation_says_so(tmp_path: Path, content: str |
 
 def test_a_series_leaves_out_the_rows_that_have_not_its_number(tmp_path: Path):
     """Warm-up has no losses, and what was not finite is null."""
-    write(tmp_path / "train.jsonl", [{"step": 10}, {"step": 20, "train/kl": 0.5}, {"step": 30, "train/kl": None}, {"step": 40, "train/kl": 0.25}])
+    write(
+        tmp_path / "train.jsonl",
+        [
+            {"step": 10},
+            {"step": 20, "train/kl": 0.5},
+            {"step": 30, "train/kl": None},
+            {"step": 40, "train/kl": 0.25},
+        ],
+    )
     series = training_series(tmp_path, "train/kl")
     np.testing.assert_array_equal(series.steps, [20, 40])
     np.testing.assert_array_equal(series.returns, [0.5, 0.25])

@@ -1,4 +1,6 @@
-"""Figures are drawn from files alone, without a screen and without JAX, whatever the seeds have got to."""
+"""Figures are drawn from files alone, without a screen and without JAX, whatever the seeds have got
+to.
+"""
 
 import json
 import subprocess
@@ -21,9 +23,13 @@ DUALS = ("train/kl", "train/kl_median", "train/optimism", "train/kl_weight", "tr
 def run(path: Path, steps: list[int], scale: float = 1.0, names: tuple[str, ...] = DUALS) -> Path:
     """A run's rows, with two episodes an evaluation."""
     path.mkdir(parents=True)
-    evaluations = [{"step": step, "return": scale * (step + episode)} for step in steps for episode in (0, 1)]
+    evaluations = [
+        {"step": step, "return": scale * (step + episode)} for step in steps for episode in (0, 1)
+    ]
     (path / "eval.jsonl").write_text("".join(json.dumps(row) + "\n" for row in evaluations))
-    (path / "train.jsonl").write_text("".join(json.dumps({"step": step, **dict.fromkeys(names, 0.1)}) + "\n" for step in steps))
+    (path / "train.jsonl").write_text(
+        "".join(json.dumps({"step": step, **dict.fromkeys(names, 0.1)}) + "\n" for step in steps)
+    )
     return path
 
 
@@ -32,7 +38,11 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     """The figures that were saved, to look into."""
     kept: list[Figure] = []
     save = Figure.savefig
-    monkeypatch.setattr(Figure, "savefig", lambda self, *words, **named: (kept.append(self), save(self, *words, **named))[1])
+    monkeypatch.setattr(
+        Figure,
+        "savefig",
+        lambda self, *words, **named: (kept.append(self), save(self, *words, **named))[1],
+    )
     return kept
 
 
@@ -42,17 +52,26 @@ def assert_shows_something(picture: Path) -> None:
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
-def test_a_learning_curve_is_a_picture_with_its_number_of_seeds(tmp_path: Path, drawn: list[Figure], seeds: int):
+def test_a_learning_curve_is_a_picture_with_its_number_of_seeds(
+    tmp_path: Path, drawn: list[Figure], seeds: int
+):
     runs = [run(tmp_path / f"seed{seed}", [0, 10, 20], scale=seed + 1) for seed in range(seeds)]
-    out = learning_curve({"dac": runs}, "a task", tmp_path / "figures" / "curve.png", random_score=3.0)
+    out = learning_curve(
+        {"dac": runs}, "a task", tmp_path / "figures" / "curve.png", random_score=3.0
+    )
     assert out == tmp_path / "figures" / "curve.png"
     assert_shows_something(out)
     legend = [text.get_text() for text in drawn[0].axes[0].get_legend().get_texts()]
     assert legend == [f"dac ({seeds} seed{'s' * (seeds > 1)})", "random policy"]
 
 
-def test_seeds_that_got_unequally_far_are_averaged_where_all_have_been(tmp_path: Path, drawn: list[Figure]):
-    runs = [run(tmp_path / "seed0", [0, 10, 20, 30]), run(tmp_path / "seed1", [0, 10, 25], scale=3.0)]
+def test_seeds_that_got_unequally_far_are_averaged_where_all_have_been(
+    tmp_path: Path, drawn: list[Figure]
+):
+    runs = [
+        run(tmp_path / "seed0", [0, 10, 20, 30]),
+        run(tmp_path / "seed1", [0, 10, 25], scale=3.0),
+    ]
     assert_shows_something(learning_curve({"dac": runs}, "a task", tmp_path / "curve.png"))
     *seeds, mean = drawn[0].axes[0].lines
     assert [list(line.get_xdata()) for line in seeds] == [[0, 10, 20, 30], [0, 10, 25]]
@@ -79,28 +98,57 @@ def test_a_run_without_evaluations_draws_nothing(tmp_path: Path):
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
-def test_the_inside_of_a_dual_actor_critic_has_a_panel_a_dual_and_the_targets(tmp_path: Path, drawn: list[Figure], seeds: int):
-    runs = [run(tmp_path / f"seed{seed}", list(range(10, 40 + 10 * seed, 10))) for seed in range(seeds)]
-    assert_shows_something(inside(runs, "a task", {"KL per action dimension": 0.25}, tmp_path / "inside.png"))
+def test_the_inside_of_a_dual_actor_critic_has_a_panel_a_dual_and_the_targets(
+    tmp_path: Path, drawn: list[Figure], seeds: int
+):
+    runs = [
+        run(tmp_path / f"seed{seed}", list(range(10, 40 + 10 * seed, 10))) for seed in range(seeds)
+    ]
+    assert_shows_something(
+        inside(runs, "a task", {"KL per action dimension": 0.25}, tmp_path / "inside.png")
+    )
     kl, *others = drawn[0].axes
     assert [len(panel.lines) for panel in (kl, *others)] == [2 * seeds + 1, seeds, seeds, seeds]
-    assert [text.get_text() for text in kl.get_legend().get_texts()] == ["train/kl", "train/kl_median", "target"]
+    assert [text.get_text() for text in kl.get_legend().get_texts()] == [
+        "train/kl",
+        "train/kl_median",
+        "target",
+    ]
 
 
 def test_the_inside_of_an_algorithm_without_an_optimist_leaves_its_panels_empty(tmp_path: Path):
     """SAC has a temperature and nothing else of these."""
-    assert_shows_something(inside([run(tmp_path / "seed0", [10, 20], names=("train/ent_coef",))], "a task", {}, tmp_path / "inside.png"))
+    assert_shows_something(
+        inside(
+            [run(tmp_path / "seed0", [10, 20], names=("train/ent_coef",))],
+            "a task",
+            {},
+            tmp_path / "inside.png",
+        )
+    )
 
 
 def words(figure: Figure) -> set[str]:
     return {text.get_text() for text in figure.findobj(Text)}
 
 
-def test_ticks_of_logarithmic_axes_are_numbers_not_the_source_of_mathematics(tmp_path: Path, drawn: list[Figure]):
+def test_ticks_of_logarithmic_axes_are_numbers_not_the_source_of_mathematics(
+    tmp_path: Path, drawn: list[Figure]
+):
     spreads, forms = np.geomspace(1e-3, 3.0, 5), ("logarithmic", "variance", "deviation")
     inside([run(tmp_path / "seed0", [10, 20])], "a task", {}, tmp_path / "inside.png")
-    theory.errors(np.linspace(-2, 2, 5), spreads, dict.fromkeys(forms, np.full((5, 5), 0.01)), tmp_path / "error.png")
-    theory.gradient_gaps(spreads, dict.fromkeys(forms, spreads**2), dict.fromkeys(forms, 2.0), tmp_path / "gradient.png")
+    theory.errors(
+        np.linspace(-2, 2, 5),
+        spreads,
+        dict.fromkeys(forms, np.full((5, 5), 0.01)),
+        tmp_path / "error.png",
+    )
+    theory.gradient_gaps(
+        spreads,
+        dict.fromkeys(forms, spreads**2),
+        dict.fromkeys(forms, 2.0),
+        tmp_path / "gradient.png",
+    )
     assert len(drawn) == 3
     for figure, tick in zip(drawn, ("0.1", "0.001", "0.001"), strict=True):
         assert tick in words(figure)
@@ -109,10 +157,16 @@ def test_ticks_of_logarithmic_axes_are_numbers_not_the_source_of_mathematics(tmp
 
 def test_the_same_rows_make_the_same_svg(tmp_path: Path):
     runs = [run(tmp_path / "seed0", [0, 10])]
-    first, second = (learning_curve({"dac": runs}, "a task", tmp_path / name).read_bytes() for name in ("a.svg", "b.svg"))
+    first, second = (
+        learning_curve({"dac": runs}, "a task", tmp_path / name).read_bytes()
+        for name in ("a.svg", "b.svg")
+    )
     assert first == second
 
 
 def test_analysis_never_imports_jax():
-    asked = "import sys, dualac.analysis.data.curves, dualac.analysis.figures.curves; sys.exit('jax' in sys.modules)"
+    asked = (
+        "import sys, dualac.analysis.data.curves, dualac.analysis.figures.curves; sys.exit('jax' "
+        "in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0

@@ -1,4 +1,6 @@
-"""`dualac report`: every state a directory of runs can be in is said in words, and nothing that users named is more than text."""
+"""`dualac report`: every state a directory of runs can be in is said in words, and nothing that
+users named is more than text.
+"""
 
 import json
 import os
@@ -32,9 +34,17 @@ from dualac.experiments.spec import Scale, expand, find_experiment, scaled, ship
 from dualac.parts.as_json import to_json
 from dualac.runs.versions import with_defaults
 
-HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "=cmd|' /C calc'!A0", "</style></title>", "{{ 7*7 }}", "$x$ \\input{a}")
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "=cmd|' /C calc'!A0",
+    "</style></title>",
+    "{{ 7*7 }}",
+    "$x$ \\input{a}",
+)
 EXPECTED = """
-    figure figcaption div table caption thead tbody tr th td h3 h4 details summary label input fieldset legend span pre select option b ul li a code
+    figure figcaption div table caption thead tbody tr th td h3 h4 details summary label input
+    fieldset legend span pre select option b ul li a code
 """  # what runs add to a page without any
 TASKS = ["dmc/cheetah-run", "metaworld/hammer"]
 
@@ -107,13 +117,21 @@ def test_a_missing_task_is_left_out_by_name(tmp_path: Path):
 def test_scores_that_are_no_numbers_are_said_and_counted_nowhere(tmp_path: Path):
     write_sweep(tmp_path, {"dac": 0.6, "sac": 0.4}, ["dmc/cheetah-run"], 3)
     path = write_run(tmp_path, "sac", seed=3)
-    write_rows(path / "eval.jsonl", [{"step": step, "episode": 0, "return": None} for step in range(0, 100_001, 10_000)])
+    write_rows(
+        path / "eval.jsonl",
+        [{"step": step, "episode": 0, "return": None} for step in range(0, 100_001, 10_000)],
+    )
     found = summary(tmp_path)
     assert found.panels[0].seeds("sac") == [3]
     assert "Seeds of each task: 3; sac has 3 of 4." in caption(found.panels, found)
     assert "Runs without a score there, and not counted: sac 1 of 4." in " ".join(headline(found))
-    assert "Seeds of each task: 3; sac has 3 of 4." in gallery(found).pictures[-1].caption  # every task's curves
-    assert any(one.kind == "diverged" and "11 evaluation episodes without a finite return" in one.text for one in problems(found))
+    assert (
+        "Seeds of each task: 3; sac has 3 of 4." in gallery(found).pictures[-1].caption
+    )  # every task's curves
+    assert any(
+        one.kind == "diverged" and "11 evaluation episodes without a finite return" in one.text
+        for one in problems(found)
+    )
     assert "NaN" not in json.dumps(shown(tmp_path).data)
 
 
@@ -134,10 +152,14 @@ def test_equal_scores_have_an_interval_without_width_and_no_winner(tmp_path: Pat
 
 def test_unlike_protocols_are_refused_in_words_or_kept_apart(tmp_path: Path):
     write_sweep(tmp_path, {"dac": 0.6}, ["metaworld/hammer"], 2)
-    write_run(tmp_path, "dac", "metaworld/hammer", 5, changes={"protocol": PROTOCOL | {"success": "last"}})
+    write_run(
+        tmp_path, "dac", "metaworld/hammer", 5, changes={"protocol": PROTOCOL | {"success": "last"}}
+    )
     assert "success last, not any; --unlike separate keeps it apart" in shown(tmp_path).text
     assert "dac [success=last]" in shown(tmp_path, unlike="separate").text
-    assert "dac [success=last]: under other rules than the rest" in " ".join(headline(summary(tmp_path, unlike="separate")))
+    assert "dac [success=last]: under other rules than the rest" in " ".join(
+        headline(summary(tmp_path, unlike="separate"))
+    )
     assert "other rules" not in " ".join(headline(summary(tmp_path)))
 
 
@@ -159,18 +181,30 @@ def test_what_a_plan_has_and_the_disk_does_not_is_missing(tmp_path: Path):
     assert len(found.frame.missing) == 10
     assert "Not complete: 10 missing of 12 runs." in caption(found.panels, found)
     assert "Not finished: 10 of the plan not begun." in " ".join(headline(found))
-    assert any(one.kind == "missing" and "sac on metaworld/hammer" in one.text for one in problems(found))
+    assert any(
+        one.kind == "missing" and "sac on metaworld/hammer" in one.text for one in problems(found)
+    )
     seen = shown(tmp_path)
-    assert [value for key, value in seen.attributes if key == "class"].count("seed missing") == 10 + 1  # and the legend's
+    assert [value for key, value in seen.attributes if key == "class"].count(
+        "seed missing"
+    ) == 10 + 1  # and the legend's
     assert "sac" in seen.text
-    write_plan(tmp_path, ["dac"], ["dmc/cheetah-run"], 2, steps=200_000)  # longer than the runs meant to be
-    assert "the plan goes on to step 200000" in " ".join(one.text for one in problems(summary(tmp_path)))
+    write_plan(
+        tmp_path, ["dac"], ["dmc/cheetah-run"], 2, steps=200_000
+    )  # longer than the runs meant to be
+    assert "the plan goes on to step 200000" in " ".join(
+        one.text for one in problems(summary(tmp_path))
+    )
 
 
 def test_one_run_that_died_early_does_not_take_the_others_back(tmp_path: Path):
     write_sweep(tmp_path, {"dac": 0.6, "sac": 0.4, "td3": 0.3}, TASKS, 2)
     path = write_run(tmp_path, "gpl", reached=20_000)
-    (path / "FAILED").write_text(json.dumps({"step": 25_000, "reason": "the critic's loss is not finite", "error": "RunFailedError"}))
+    (path / "FAILED").write_text(
+        json.dumps(
+            {"step": 25_000, "reason": "the critic's loss is not finite", "error": "RunFailedError"}
+        )
+    )
     found = summary(tmp_path)
     assert found.panels[0].at == 100_000
     assert [one.label for one in found.panels[0].apart] == ["gpl"]
@@ -201,9 +235,18 @@ def test_damage_is_counted_and_named_in_the_page(tmp_path: Path):
 
 def test_resumed_runs_and_versions_that_differ_are_problems(tmp_path: Path):
     path = write_run(tmp_path)
-    write_rows(path / "events.jsonl", [{"event": "started", "step": 0}, {"event": "resumed", "step": 10}, {"event": "inexact_resume", "step": 10}])
+    write_rows(
+        path / "events.jsonl",
+        [
+            {"event": "started", "step": 0},
+            {"event": "resumed", "step": 10},
+            {"event": "inexact_resume", "step": 10},
+        ],
+    )
     other = write_run(tmp_path, seed=1)
-    (other / "machine.json").write_text((other / "machine.json").read_text().replace("0.10.2", "0.11.0"))
+    (other / "machine.json").write_text(
+        (other / "machine.json").read_text().replace("0.10.2", "0.11.0")
+    )
     kinds = {one.kind: one.text for one in problems(summary(tmp_path))}
     assert kinds["versions"] == "jax differs between runs: 0.10.2 and 0.11.0"
     assert {"resumed", "inexact", "few seeds"} <= set(kinds)
@@ -215,7 +258,9 @@ def test_hostile_names_stay_text_everywhere(tmp_path: Path, name: str):
         path = write_run(tmp_path, name, task, folder=folder)
         (path / "FAILED").write_text(json.dumps({"step": 3, "reason": name, "error": name}))
         write_rows(path / "events.jsonl", [{"event": name, "step": 0}])
-    write_run(tmp_path, "dac", f"gym/{name}", folder="c", changes={"algorithm.explorer.target_kl": name})
+    write_run(
+        tmp_path, "dac", f"gym/{name}", folder="c", changes={"algorithm.explorer.target_kl": name}
+    )
     plain_page, seen = shown(tmp_path / "nothing"), shown(tmp_path)
     assert seen.tags.count("script") == 2
     assert seen.tags.count("style") == seen.tags.count("title") == 1
@@ -238,7 +283,13 @@ def test_hostile_names_are_drawn_as_they_are_written(tmp_path: Path):
     assert "<img" not in text.split("## Reproduce")[0]
     for picture in (tmp_path / "report-figures").iterdir():
         tags = set(ElementTree.parse(picture).iter())
-        assert not {tag.tag.rpartition("}")[2] for tag in tags} & {"script", "img", "image", "foreignObject", "a"}
+        assert not {tag.tag.rpartition("}")[2] for tag in tags} & {
+            "script",
+            "img",
+            "image",
+            "foreignObject",
+            "a",
+        }
 
 
 @pytest.mark.parametrize(
@@ -255,7 +306,9 @@ def test_hostile_names_are_drawn_as_they_are_written(tmp_path: Path):
         ("FAILED", ["step"], 10**400, ""),
     ],
 )
-def test_no_value_of_a_file_makes_a_report_fail(tmp_path: Path, file: str, where: list[str], value: Any, told: str):
+def test_no_value_of_a_file_makes_a_report_fail(
+    tmp_path: Path, file: str, where: list[str], value: Any, told: str
+):
     write_run(tmp_path / "runs", "sac")
     path = write_run(tmp_path / "runs") / file
     spec = tree = json.loads(path.read_text()) if path.exists() else {}
@@ -264,8 +317,22 @@ def test_no_value_of_a_file_makes_a_report_fail(tmp_path: Path, file: str, where
     tree[where[-1]] = value
     path.write_text(json.dumps(spec))
     for kind in ("html", "md"):
-        assert run(["report", str(tmp_path / "runs"), "--format", kind, "--out", str(tmp_path / f"out.{kind}")]) == 0
-    assert [one.what for one in read([tmp_path / "runs"]).damaged if told and told in one.what] or not told
+        assert (
+            run(
+                [
+                    "report",
+                    str(tmp_path / "runs"),
+                    "--format",
+                    kind,
+                    "--out",
+                    str(tmp_path / f"out.{kind}"),
+                ]
+            )
+            == 0
+        )
+    assert [
+        one.what for one in read([tmp_path / "runs"]).damaged if told and told in one.what
+    ] or not told
     assert len(read([tmp_path / "runs"]).runs) == (1 if told else 2)
 
 
@@ -274,7 +341,19 @@ def test_a_folder_whose_name_is_no_text_is_linked(tmp_path: Path, monkeypatch: p
     path = write_run(tmp_path / "runs")
     os.rename(os.fsencode(path), os.fsencode(tmp_path / "runs") + b"/d\xff")
     for kind in ("html", "md"):
-        assert run(["report", str(tmp_path / "runs"), "--format", kind, "--out", str(tmp_path / f"out.{kind}")]) == 0
+        assert (
+            run(
+                [
+                    "report",
+                    str(tmp_path / "runs"),
+                    "--format",
+                    kind,
+                    "--out",
+                    str(tmp_path / f"out.{kind}"),
+                ]
+            )
+            == 0
+        )
     assert "./runs/d%FF/" in (tmp_path / "out.html").read_text()
 
 
@@ -282,7 +361,12 @@ def test_a_spreadsheet_is_given_no_formula(tmp_path: Path):
     write_run(tmp_path, "=cmd|' /C calc'!A0", "gym/x")
     text = shown(tmp_path).data["downloads"]["tasks"]["text"]
     assert "\n'=cmd" in text
-    assert as_csv([{"a": "+1", "b": "-2", "c": "@x", "d": "ok", "e": -1.5, "f": float("nan")}]).splitlines()[1] == "'+1,'-2,'@x,ok,-1.5,"
+    assert (
+        as_csv(
+            [{"a": "+1", "b": "-2", "c": "@x", "d": "ok", "e": -1.5, "f": float("nan")}]
+        ).splitlines()[1]
+        == "'+1,'-2,'@x,ok,-1.5,"
+    )
 
 
 def test_what_is_embedded_cannot_end_its_script():
@@ -308,14 +392,32 @@ def test_the_page_asks_for_nothing_and_allows_nothing_but_itself(tmp_path: Path)
     assert len(text) < 500_000
 
 
-def test_the_command_writes_a_page_markdown_and_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(paper, "FIGURES", {name: FIGURES[name] for name in ("sample-efficiency", "curves")})
+def test_the_command_writes_a_page_markdown_and_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(
+        paper, "FIGURES", {name: FIGURES[name] for name in ("sample-efficiency", "curves")}
+    )
     write_sweep(tmp_path / "runs", {"dac": 0.6, "sac": 0.4}, ["dmc/cheetah-run"], 2)
     out = tmp_path / "out"
     assert run(["report", str(tmp_path / "runs")]) == 0
     assert (tmp_path / "runs" / "report.html").read_text().startswith("<!doctype html>")
     for _ in range(2):
-        assert run(["report", str(tmp_path / "runs"), "--format", "md", "--out", str(out / "results.md"), "--title", "T*"]) == 0
+        assert (
+            run(
+                [
+                    "report",
+                    str(tmp_path / "runs"),
+                    "--format",
+                    "md",
+                    "--out",
+                    str(out / "results.md"),
+                    "--title",
+                    "T*",
+                ]
+            )
+            == 0
+        )
         text = (out / "results.md").read_text()
         found = re.findall(r"\]\((results-figures/.*?\.svg)\)", text)
         assert "sample-efficiency.svg" in " ".join(found)
@@ -332,7 +434,10 @@ def test_figures_for_a_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ki
     write_run(tmp_path)
     assert run(["report", str(tmp_path), "--format", kind]) == 0
     assert (tmp_path / "figures" / f"curves.{kind}").read_bytes()[:4] in (b"%PDF", b"\x89PNG")
-    assert "Seeds of each task: 1. No run is missing." in (tmp_path / "figures" / "captions.md").read_text()
+    assert (
+        "Seeds of each task: 1. No run is missing."
+        in (tmp_path / "figures" / "captions.md").read_text()
+    )
 
 
 @pytest.mark.parametrize(
@@ -348,20 +453,34 @@ def test_figures_for_a_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ki
         (["{empty}", "--bounds", "x=1"], UsageError, "LOW,HIGH"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(tmp_path: Path, words: list[str], error: type[Exception], told: str):
+def test_what_cannot_be_done_is_one_line(
+    tmp_path: Path, words: list[str], error: type[Exception], told: str
+):
     (tmp_path / "empty").mkdir()
     with pytest.raises(error, match=re.escape(told)):
-        run(["report", *(word.format(nowhere=tmp_path / "nowhere", empty=tmp_path / "empty") for word in words)])
+        run(
+            [
+                "report",
+                *(
+                    word.format(nowhere=tmp_path / "nowhere", empty=tmp_path / "empty")
+                    for word in words
+                ),
+            ]
+        )
 
 
 def test_a_watched_page_reloads_only_while_a_run_goes_on(tmp_path: Path):
     write_run(tmp_path)
     assert 'http-equiv="refresh"' in page(summary(tmp_path), "t", tmp_path, "c", refresh=30)
-    assert run(["report", str(tmp_path), "--watch", "1"]) == 0  # nothing runs: it is made and that is that
+    assert (
+        run(["report", str(tmp_path), "--watch", "1"]) == 0
+    )  # nothing runs: it is made and that is that
     assert 'http-equiv="refresh"' not in (tmp_path / "report.html").read_text()
 
 
-def test_a_report_is_made_anew_when_a_row_was_written_and_for_the_last_time_when_none_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_report_is_made_anew_when_a_row_was_written_and_for_the_last_time_when_none_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     path = write_run(tmp_path, reached=50_000)
     (path / "lock").write_text(json.dumps({"pid": os.getpid(), "host": platform.node()}))
     made, pauses = [], []
@@ -383,7 +502,9 @@ def test_a_report_is_made_anew_when_a_row_was_written_and_for_the_last_time_when
     assert 'content="7"' not in (tmp_path / "report.html").read_text()
 
 
-def test_a_sweep_is_watched_until_nothing_of_its_plan_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_sweep_is_watched_until_nothing_of_its_plan_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     write_run(tmp_path, seed=0)
     write_plan(tmp_path, ["dac"], ["dmc/cheetah-run"], 2)
     pauses = []
@@ -401,12 +522,35 @@ def test_a_sweep_is_watched_until_nothing_of_its_plan_is_missing(tmp_path: Path,
 
 def test_the_paper_has_its_figures_where_the_runs_are_there(tmp_path: Path):
     """Every figure that data can make, from a sweep that has everything small."""
-    names = ("dac", "dac-dog", "sac", "dac-ln", "redq", "dac-epistemic", "dac-aleatoric", "dac-both", "dac:no-kl", "dac:only-optimist")
-    write_sweep(tmp_path, {name: 0.3 + 0.05 * place for place, name in enumerate(names)}, ["dmc/humanoid-run", "metaworld/hammer"], 2)
+    names = (
+        "dac",
+        "dac-dog",
+        "sac",
+        "dac-ln",
+        "redq",
+        "dac-epistemic",
+        "dac-aleatoric",
+        "dac-both",
+        "dac:no-kl",
+        "dac:only-optimist",
+    )
+    write_sweep(
+        tmp_path,
+        {name: 0.3 + 0.05 * place for place, name in enumerate(names)},
+        ["dmc/humanoid-run", "metaworld/hammer"],
+        2,
+    )
     for value in (0.1, 0.5):
         for task in ("dmc/humanoid-run", "metaworld/hammer"):
             for seed in range(2):
-                write_run(tmp_path / str(value), "dac", task, seed, final=value, changes={"algorithm.explorer.target_kl": value})
+                write_run(
+                    tmp_path / str(value),
+                    "dac",
+                    task,
+                    seed,
+                    final=value,
+                    changes={"algorithm.explorer.target_kl": value},
+                )
     rows = {"dac": settings(with_defaults(SPEC))}
     found = gallery(summary(tmp_path, rows=rows))
     assert [picture.name for picture in found.pictures] == list(FIGURES)
@@ -419,7 +563,13 @@ def test_the_paper_has_its_figures_where_the_runs_are_there(tmp_path: Path):
         assert all(isinstance(axis.get_major_formatter(), Decimals) for axis in logarithmic)
         assert bool(logarithmic) == (picture.name in ("adjustments", "overestimation"))
     few = gallery(only(summary(tmp_path, rows=rows), names=["sac"]))
-    assert {line.split(":")[0] for line in few.missing} >= {"design-table", "sensitivity", "wall-clock", "layer-norm", "distributional"}
+    assert {line.split(":")[0] for line in few.missing} >= {
+        "design-table",
+        "sensitivity",
+        "wall-clock",
+        "layer-norm",
+        "distributional",
+    }
 
 
 def test_an_agent_keeps_its_colour_and_no_two_share_one():
@@ -431,9 +581,17 @@ def test_an_agent_keeps_its_colour_and_no_two_share_one():
 
 def test_the_commands_make_the_runs_again(tmp_path: Path):
     write_sweep(tmp_path, {"dac": 0.5}, ["dmc/cheetah-run"], 2)
-    write_run(tmp_path / "x", "dac", seed=0, changes={"algorithm.explorer.target_kl": 0.1, "resets": [20_000, 40_000]})
+    write_run(
+        tmp_path / "x",
+        "dac",
+        seed=0,
+        changes={"algorithm.explorer.target_kl": 0.1, "resets": [20_000, 40_000]},
+    )
     lines = commands(summary(tmp_path, rows={"dac": settings(with_defaults(SPEC))}))
-    assert "dualac train dac dmc/cheetah-run --seeds 0,1 --steps 100k --replay-ratio 2 --eval-every 10k" in lines
+    assert (
+        "dualac train dac dmc/cheetah-run --seeds 0,1 --steps 100k --replay-ratio 2 --eval-every "
+        "10k" in lines
+    )
     assert any(line.endswith("--explorer.target-kl 0.1 --resets 20000,40000") for line in lines)
 
 
@@ -450,28 +608,44 @@ def test_the_commands_spell_a_part_that_is_another_and_each_schedule(tmp_path: P
     for part, other in kinds.items():
         changed = replaced(ALGORITHMS["dac"], {part: getattr(ALGORITHMS[other], part)})
         path = write_run(tmp_path / part)
-        (path / "run.json").write_text(json.dumps(to_json(Run("dac", changed, "dmc/cheetah-run", steps=100_000))))
+        (path / "run.json").write_text(
+            json.dumps(to_json(Run("dac", changed, "dmc/cheetah-run", steps=100_000)))
+        )
         (line,) = commands(summary(tmp_path / part, rows=known_rows()))
         words = shlex.split(line)
         texts = dict(zip(words[4::2], words[5::2], strict=True))
-        hints = {f"--{option.path.replace('_', '-')}": option for option in options(ALGORITHMS["dac"])}
-        given = {hints[name].path: parse(hints[name].hint, text) for name, text in texts.items() if name in hints}
+        hints = {
+            f"--{option.path.replace('_', '-')}": option for option in options(ALGORITHMS["dac"])
+        }
+        given = {
+            hints[name].path: parse(hints[name].hint, text)
+            for name, text in texts.items()
+            if name in hints
+        }
         assert replaced(ALGORITHMS["dac"], given) == changed
     write_run(tmp_path / "both", seed=0)
     write_run(tmp_path / "both", seed=1, changes={"eval_every": 5_000})
-    assert [line.split("--eval-every ")[1] for line in commands(summary(tmp_path / "both"))] == ["10k", "5k"]
+    assert [line.split("--eval-every ")[1] for line in commands(summary(tmp_path / "both"))] == [
+        "10k",
+        "5k",
+    ]
 
 
 def test_the_area_under_the_curve_is_another_score(tmp_path: Path):
     write_sweep(tmp_path, {"dac": 0.6, "sac": 0.4}, ["dmc/cheetah-run"], 2)
     end, way = (summary(tmp_path, at=at).panels[0] for at in (None, "area"))
     assert way.area
-    assert way.aggregates["dac"]["IQM"].estimate == pytest.approx(end.aggregates["dac"]["IQM"].estimate / 2, abs=1e-3)
+    assert way.aggregates["dac"]["IQM"].estimate == pytest.approx(
+        end.aggregates["dac"]["IQM"].estimate / 2, abs=1e-3
+    )
 
 
 def test_a_clock_tells_nothing_after_the_last_row_of_the_log(tmp_path: Path):
     path = write_run(tmp_path)
-    write_rows(path / "train.jsonl", [json.loads(line) for line in (path / "train.jsonl").read_text().splitlines()[:-1]])
+    write_rows(
+        path / "train.jsonl",
+        [json.loads(line) for line in (path / "train.jsonl").read_text().splitlines()[:-1]],
+    )
     panel = summary(tmp_path).panels[0]
     assert panel.clocks["dac"]["seconds"][-2] == pytest.approx(900)
     assert np.isnan(panel.clocks["dac"]["seconds"][-1])
@@ -496,11 +670,18 @@ def test_steps_to_reach_and_area_are_read_off_every_evaluation(tmp_path: Path):
         write_run(tmp_path, "dac", seed=seed, final=0.6, points=120)
         path = write_run(tmp_path, "sac", seed=seed, final=0.6, points=120)
         rows = [json.loads(line) for line in (path / "eval.jsonl").read_text().splitlines()]
-        write_rows(path / "eval.jsonl", [{**row, "return": 244.0 if row["step"] > 833 else 0.0} for row in rows])
+        write_rows(
+            path / "eval.jsonl",
+            [{**row, "return": 244.0 if row["step"] > 833 else 0.0} for row in rows],
+        )
     end, way = (summary(tmp_path, at=at).panels[0] for at in (None, "area"))
     assert len(end.steps) == 51
-    assert end.reached[0].steps.estimate == 40_833  # the 49th of 120: 0.6 * 0.40833 is the first above 0.244
-    assert way.aggregates["sac"]["IQM"].estimate == pytest.approx(0.244 * (120 - 1.5) / 120, abs=1e-5)
+    assert (
+        end.reached[0].steps.estimate == 40_833
+    )  # the 49th of 120: 0.6 * 0.40833 is the first above 0.244
+    assert way.aggregates["sac"]["IQM"].estimate == pytest.approx(
+        0.244 * (120 - 1.5) / 120, abs=1e-5
+    )
 
 
 def test_every_chart_has_a_caption_with_its_seeds_and_what_is_missing(tmp_path: Path):
@@ -508,10 +689,15 @@ def test_every_chart_has_a_caption_with_its_seeds_and_what_is_missing(tmp_path: 
     write_plan(tmp_path, ["dac"], TASKS, 3)
     text = page(summary(tmp_path), "a report", tmp_path, "dualac report")
     charts = re.findall(r'<figure data-chart="(.*?)".*?</figure>', text, re.DOTALL)
-    captions = re.findall(r'<figure data-chart=".*?".*?<figcaption>(.*?)</figcaption>', text, re.DOTALL)
+    captions = re.findall(
+        r'<figure data-chart=".*?".*?<figcaption>(.*?)</figcaption>', text, re.DOTALL
+    )
     assert set(charts) == {"bars", "efficiency", "profile", "task", "inside", "overestimation"}
     assert len(captions) == len(charts)
-    assert all("Seeds of each task: 2" in one and re.search("Not complete: [12] missing of", one) for one in captions)
+    assert all(
+        "Seeds of each task: 2" in one and re.search("Not complete: [12] missing of", one)
+        for one in captions
+    )
 
 
 def test_the_hardest_tasks_have_a_panel_each_with_their_agents_at_any_replay_ratio(tmp_path: Path):
@@ -520,10 +706,16 @@ def test_the_hardest_tasks_have_a_panel_each_with_their_agents_at_any_replay_rat
             write_run(tmp_path, name, task, changes={"replay_ratio": ratio})
     picture = next(one for one in gallery(summary(tmp_path)).pictures if one.name == "hard-tasks")
     figure = picture.draw()
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["dmc/dog-run", "dmc/humanoid-run"]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+        "dmc/dog-run",
+        "dmc/humanoid-run",
+    ]
     labels = ["dac-dog, RR 2", "dac-dog, RR 16", "sr-sac, RR 32"]
     assert figure.axes[0].get_legend_handles_labels()[1] == labels
-    assert len({line.get_linestyle() for line in figure.axes[0].get_legend_handles_labels()[0][:2]}) == 2
+    assert (
+        len({line.get_linestyle() for line in figure.axes[0].get_legend_handles_labels()[0][:2]})
+        == 2
+    )
     data = shown(tmp_path).data["tasks"][-2:]
     assert [[one["name"] for one in task["groups"]] for task in data] == [labels] * 2
 
@@ -533,13 +725,20 @@ def test_adjustments_are_those_of_dac_at_each_replay_ratio(tmp_path: Path):
     assert "adjustments: needs runs of dac" in gallery(summary(tmp_path)).missing
     for ratio in (2, 16):
         write_run(tmp_path, "dac", changes={"replay_ratio": ratio})
-    figure = next(one for one in gallery(summary(tmp_path)).pictures if one.name == "adjustments").draw()
-    assert [axes.get_title(loc="left") for axes in figure.axes[::4]] == ["dac, RR 2: Q spread / Q mean", "dac, RR 16: Q spread / Q mean"]
+    figure = next(
+        one for one in gallery(summary(tmp_path)).pictures if one.name == "adjustments"
+    ).draw()
+    assert [axes.get_title(loc="left") for axes in figure.axes[::4]] == [
+        "dac, RR 2: Q spread / Q mean",
+        "dac, RR 16: Q spread / Q mean",
+    ]
     assert all(len(axes.lines) == 1 for axes in figure.axes)
 
 
 def test_variants_are_in_the_page_where_their_runs_are(tmp_path: Path):
-    write_sweep(tmp_path, dict.fromkeys(("dac", "dac-ln", "redq", "sac"), 0.5), ["dmc/cheetah-run"], 2)
+    write_sweep(
+        tmp_path, dict.fromkeys(("dac", "dac-ln", "redq", "sac"), 0.5), ["dmc/cheetah-run"], 2
+    )
     seen = shown(tmp_path)
     assert "Layer norm, replay ratio 2" in seen.text
     assert "Distributional critics, replay" not in seen.text
@@ -569,16 +768,25 @@ def test_a_sensitivity_study_without_the_default_marks_none(tmp_path: Path):
     for value in (0.05, 0.5):
         write_run(tmp_path / str(value), changes={"algorithm.explorer.target_kl": value})
     rows = {"dac": settings(with_defaults(SPEC))}
-    assert [row.default for row in sensitivity(summary(tmp_path, rows=rows), "sac")] == [False, False]
+    assert [row.default for row in sensitivity(summary(tmp_path, rows=rows), "sac")] == [
+        False,
+        False,
+    ]
     write_run(tmp_path)
-    assert [row.default for row in sensitivity(summary(tmp_path, rows=rows), "sac")] == [False, True, False]
+    assert [row.default for row in sensitivity(summary(tmp_path, rows=rows), "sac")] == [
+        False,
+        True,
+        False,
+    ]
 
 
 def test_what_agents_differ_in_is_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(paper, "FIGURES", {})
     write_run(tmp_path, "dac")
     assert "Settings in which" not in shown(tmp_path).text
-    write_run(tmp_path, "sac", changes={"algorithm.explorer": {"part": "Sampled"}, "reset_every": 7})
+    write_run(
+        tmp_path, "sac", changes={"algorithm.explorer": {"part": "Sampled"}, "reset_every": 7}
+    )
     titles, rows = differences(summary(tmp_path).groups)
     assert titles == ["setting", "dac", "sac"]
     assert ["explorer.part", "OptimisticActor", "Sampled"] in rows
@@ -597,11 +805,21 @@ def test_the_runs_of_a_shipped_experiment_make_its_figures(tmp_path: Path, name:
     tasks = sorted({one.task for one in expand(experiment)})[:2]
     runs = expand(scaled(experiment, Scale(tasks=tuple(tasks), seeds=2)))
     for one in runs:
-        write_run(tmp_path, one.name, one.task, one.seed, final=0.5 + 0.01 * len(one.name), reached=one.steps, changes=to_json(one))
+        write_run(
+            tmp_path,
+            one.name,
+            one.task,
+            one.seed,
+            final=0.5 + 0.01 * len(one.name),
+            reached=one.steps,
+            changes=to_json(one),
+        )
     summary = summarise(read([tmp_path]), Choices(rows=known_rows()))
     assert {picture.name for picture in gallery(summary).pictures} >= set(experiment.figures)
     assert not any("reset" in one.label for one in summary.groups)
-    if name == "sensitivity":  # the four values of each of the three, the default among them, at both replay ratios
+    if (
+        name == "sensitivity"
+    ):  # the four values of each of the three, the default among them, at both replay ratios
         rows = sensitivity(summary, "sac")
         assert len(rows) == 24
         assert sum(row.default for row in rows) == 6

@@ -1,4 +1,6 @@
-"""Estimates are rliable's, intervals cover what they say they cover, and what seeds cannot tell is not told."""
+"""Estimates are rliable's, intervals cover what they say they cover, and what seeds cannot tell is
+not told.
+"""
 
 import json
 import time
@@ -36,9 +38,16 @@ SETS = {
     "beyond the bounds": draw.normal(0.9, 0.15, (7, 5)),
     "successes": (draw.random((6, 10)) < 0.4).astype(float),
 }
-NAMES = {"IQM": "aggregate_iqm", "median": "aggregate_median", "mean": "aggregate_mean", "optimality gap": "aggregate_optimality_gap"}
+NAMES = {
+    "IQM": "aggregate_iqm",
+    "median": "aggregate_median",
+    "mean": "aggregate_mean",
+    "optimality gap": "aggregate_optimality_gap",
+}
 NOISE = 0.005
-PRINTED = json.loads((Path(__file__).parent / "rliable.json").read_text())  # rliable 1.2.0, by the functions in NAMES
+PRINTED = json.loads(
+    (Path(__file__).parent / "rliable.json").read_text()
+)  # rliable 1.2.0, by the functions in NAMES
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -52,7 +61,11 @@ def oracle() -> tuple[ModuleType, ModuleType]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        library = pytest.importorskip("rliable.library", reason="rliable is not installed: pip install 'dualac[test]'", exc_type=ImportError)
+        library = pytest.importorskip(
+            "rliable.library",
+            reason="rliable is not installed: pip install 'dualac[test]'",
+            exc_type=ImportError,
+        )
         metrics = pytest.importorskip("rliable.metrics")
     return library, metrics
 
@@ -65,7 +78,9 @@ def estimates(scores: np.ndarray) -> dict[str, float]:
 
 @pytest.mark.parametrize("name", SETS)
 def test_point_estimates_are_what_rliable_printed(name: str):
-    """To import rliable takes seconds: here is what it said of these sets, and the next test asks it again."""
+    """To import rliable takes seconds: here is what it said of these sets, and the next test asks
+    it again.
+    """
     for statistic, estimate in estimates(SETS[name]).items():
         assert estimate == pytest.approx(PRINTED[name][statistic], rel=0, abs=1e-12)
 
@@ -82,13 +97,20 @@ def test_rliable_still_says_so(name: str, oracle: tuple[ModuleType, ModuleType])
 
 @pytest.mark.statistics
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [name for name in SETS if name != "successes"])  # whose ends can only be thirtieths, and jump by one
-def test_interval_ends_are_rliables_but_for_the_noise_of_two_generators(name: str, oracle: tuple[ModuleType, ModuleType]):
+@pytest.mark.parametrize(
+    "name", [name for name in SETS if name != "successes"]
+)  # whose ends can only be thirtieths, and jump by one
+def test_interval_ends_are_rliables_but_for_the_noise_of_two_generators(
+    name: str, oracle: tuple[ModuleType, ModuleType]
+):
     library, metrics = oracle
     scores = SETS[name]
     functions = [getattr(metrics, name) for name in NAMES.values()]
     _, found = library.get_interval_estimates(
-        {"": scores}, lambda s: np.array([f(s) for f in functions]), reps=10_000, random_state=np.random.RandomState(0)
+        {"": scores},
+        lambda s: np.array([f(s) for f in functions]),
+        reps=10_000,
+        random_state=np.random.RandomState(0),
     )
     for statistic, (low, high) in zip(AGGREGATES.values(), found[""].T, strict=True):
         ours = interval(scores, statistic, rng(), 10_000)
@@ -97,17 +119,36 @@ def test_interval_ends_are_rliables_but_for_the_noise_of_two_generators(name: st
 
 @pytest.mark.statistics
 @pytest.mark.filterwarnings("ignore")
-def test_profiles_and_probabilities_of_improvement_are_rliables(oracle: tuple[ModuleType, ModuleType]):
+def test_profiles_and_probabilities_of_improvement_are_rliables(
+    oracle: tuple[ModuleType, ModuleType],
+):
     library, metrics = oracle
-    ours, theirs, thresholds = SETS["ten seeds of thirty tasks"], SETS["ten seeds of thirty tasks"][::-1] ** 1.3, np.linspace(0, 1, 11)
+    ours, theirs, thresholds = (
+        SETS["ten seeds of thirty tasks"],
+        SETS["ten seeds of thirty tasks"][::-1] ** 1.3,
+        np.linspace(0, 1, 11),
+    )
     seeded = {"random_state": np.random.RandomState(0)}
-    shares, bands = library.get_interval_estimates({"": ours}, lambda scores: library.score_distributions(scores, thresholds), reps=5_000, **seeded)
+    shares, bands = library.get_interval_estimates(
+        {"": ours},
+        lambda scores: library.score_distributions(scores, thresholds),
+        reps=5_000,
+        **seeded,
+    )
     np.testing.assert_allclose(profile(ours, thresholds), shares[""], rtol=0, atol=1e-12)
     band = profile_band(ours, thresholds, rng(), 5_000)
-    np.testing.assert_allclose([band.low, band.high], bands[""], rtol=0, atol=NOISE + 1 / ours.size)  # shares are whole runs
-    few, others = ours[:, :3], theirs[:, :3]  # rliable takes a millisecond for a task and replication
+    np.testing.assert_allclose(
+        [band.low, band.high], bands[""], rtol=0, atol=NOISE + 1 / ours.size
+    )  # shares are whole runs
+    few, others = (
+        ours[:, :3],
+        theirs[:, :3],
+    )  # rliable takes a millisecond for a task and replication
     _, ends = library.get_interval_estimates(
-        {"": (few, others)}, metrics.probability_of_improvement, reps=3_000, random_state=np.random.RandomState(0)
+        {"": (few, others)},
+        metrics.probability_of_improvement,
+        reps=3_000,
+        random_state=np.random.RandomState(0),
     )
     found = improvement_probability(few, others, rng())
     np.testing.assert_allclose([found.low, found.high], ends[""][:, 0], rtol=0, atol=2 * NOISE)
@@ -119,16 +160,28 @@ def test_the_interval_covers_the_truth_as_often_as_it_says(seeds: int, tasks: in
     worlds, simulate = 2_000, rng(seeds)
     shapes = np.linspace(1.5, 6, tasks)
     truth = float(iqm(simulate.beta(shapes, 3.0, (100_000, tasks))))
-    found = [interval(simulate.beta(shapes, 3.0, (seeds, tasks)), iqm, simulate, 1_000) for _ in range(worlds)]
+    found = [
+        interval(simulate.beta(shapes, 3.0, (seeds, tasks)), iqm, simulate, 1_000)
+        for _ in range(worlds)
+    ]
     assert 0.92 <= np.mean([one.low <= truth <= one.high for one in found]) <= 0.97
 
 
 @pytest.mark.parametrize(("seeds", "tasks"), [(2, 1), (3, 1), (3, 4)])
-def test_algorithms_that_are_the_same_are_rarely_told_apart(seeds: int, tasks: int, monkeypatch: pytest.MonkeyPatch):
-    """Of two seeds each, a third of all pairs do not overlap: percentiles would call every one of them apart."""
+def test_algorithms_that_are_the_same_are_rarely_told_apart(
+    seeds: int, tasks: int, monkeypatch: pytest.MonkeyPatch
+):
+    """Of two seeds each, a third of all pairs do not overlap: percentiles would call every one of
+    them apart.
+    """
     monkeypatch.setattr(statistics, "REPLICATIONS", 200)
     simulate = rng(seeds)
-    wrong = [difference(simulate.normal(size=(seeds, tasks)), simulate.normal(size=(seeds, tasks)), simulate).separable for _ in range(300)]
+    wrong = [
+        difference(
+            simulate.normal(size=(seeds, tasks)), simulate.normal(size=(seeds, tasks)), simulate
+        ).separable
+        for _ in range(300)
+    ]
     assert np.mean(wrong) <= 0.08
 
 
@@ -169,7 +222,11 @@ def test_equal_scores_have_an_interval_without_width():
 
 def test_the_same_generator_gives_the_same_interval():
     scores = SETS["one task"]
-    assert interval(scores, iqm, rng(3)) == interval(scores, iqm, rng(3)) != interval(scores, iqm, rng(4))
+    assert (
+        interval(scores, iqm, rng(3))
+        == interval(scores, iqm, rng(3))
+        != interval(scores, iqm, rng(4))
+    )
 
 
 def test_blocks_bound_the_memory_and_change_no_estimate(monkeypatch: pytest.MonkeyPatch):
@@ -186,14 +243,27 @@ def test_the_seeds_that_are_advised_do_separate():
     assert not told.separable
     assert 1 <= told.more_seeds < 200
     seeds = int(told.seeds + told.more_seeds)
-    shift, spread = told.interval.estimate, np.sqrt((ours.var(axis=0, ddof=1).mean() + theirs.var(axis=0, ddof=1).mean()) / 2)
-    apart = [difference(simulate.normal(shift, spread, (seeds, 4)), simulate.normal(0, spread, (seeds, 4)), simulate).separable for _ in range(30)]
+    shift, spread = (
+        told.interval.estimate,
+        np.sqrt((ours.var(axis=0, ddof=1).mean() + theirs.var(axis=0, ddof=1).mean()) / 2),
+    )
+    apart = [
+        difference(
+            simulate.normal(shift, spread, (seeds, 4)),
+            simulate.normal(0, spread, (seeds, 4)),
+            simulate,
+        ).separable
+        for _ in range(30)
+    ]
     assert 0.5 < np.mean(apart) <= 1.0
 
 
 def test_what_two_algorithms_share_cancels_when_they_are_paired():
     shared = rng(1).normal(size=(10, 3))
-    ours, theirs = shared + 0.1 + rng(2).normal(0, 0.05, shared.shape), shared + rng(3).normal(0, 0.05, shared.shape)
+    ours, theirs = (
+        shared + 0.1 + rng(2).normal(0, 0.05, shared.shape),
+        shared + rng(3).normal(0, 0.05, shared.shape),
+    )
     assert not difference(ours, theirs, rng()).separable
     assert difference(ours, theirs, rng(), paired=True).separable
 
@@ -207,13 +277,19 @@ def test_a_pair_with_one_half_missing_is_no_pair():
 def test_only_tasks_that_both_have_are_compared():
     ours, theirs = SETS["ties"].copy(), SETS["ties"] + 0.5
     ours[:, 3:], theirs[:, 3:] = np.nan, 9.0
-    assert difference(ours, theirs, rng()).interval.estimate == pytest.approx(float(iqm(ours[:, :3]) - iqm(theirs[:, :3])))
-    assert improvement_probability(ours[:, :3], theirs[:, :3], rng()) == improvement_probability(ours, theirs, rng())
+    assert difference(ours, theirs, rng()).interval.estimate == pytest.approx(
+        float(iqm(ours[:, :3]) - iqm(theirs[:, :3]))
+    )
+    assert improvement_probability(ours[:, :3], theirs[:, :3], rng()) == improvement_probability(
+        ours, theirs, rng()
+    )
 
 
 def test_a_curve_band_holds_its_estimate_and_a_replicate_keeps_whole_runs():
     runs = rng(0).random((8, 3))
-    curves = np.linspace(0, 1, 6)[:, None, None] * runs  # every run is a straight line, so every replicate is one
+    curves = (
+        np.linspace(0, 1, 6)[:, None, None] * runs
+    )  # every run is a straight line, so every replicate is one
     replicates = curve_replicates(curves, rng(), 200)
     np.testing.assert_allclose(replicates, replicates[:, -1:] * np.linspace(0, 1, 6), atol=1e-12)
     band = curve_band(curves, replicates)

@@ -14,6 +14,7 @@ from dualac.bench.learner import count_gflop, needed
 from dualac.bench.load import Load
 from dualac.errors import DataError, DualacError, UsageError
 from dualac.execution import pinned
+from dualac.machine import cores
 from dualac.ops import by_xla
 from dualac.types import Transition
 
@@ -34,15 +35,22 @@ def test_products_are_counted_in_loops_once_a_turn_and_in_branches_by_their_shar
 
 
 def test_an_update_of_the_paper_s_size_has_its_known_work():
-    """0.88 GFLOP for DAC with 17 observations and 6 actions, two thirds of it for SAC; less the slopes of observations, which nobody asks for."""
+    """0.88 GFLOP for DAC with 17 observations and 6 actions, two thirds of it for SAC; less the
+    slopes of observations, which nobody asks for.
+    """
     works = {}
     for name in ("dac", "sac"):
         agent = make_agent(name, 17, 6)
         state = jax.eval_shape(agent.init, jax.random.key(0))
-        wide, flat = jax.ShapeDtypeStruct((256, 17), jnp.float32), jax.ShapeDtypeStruct((256,), jnp.float32)
+        wide, flat = (
+            jax.ShapeDtypeStruct((256, 17), jnp.float32),
+            jax.ShapeDtypeStruct((256,), jnp.float32),
+        )
         batch = Transition(wide, jax.ShapeDtypeStruct((256, 6), jnp.float32), flat, flat, wide)
         with by_xla():
-            works[name] = count_gflop(needed(jax.make_jaxpr(agent.update)(state, batch, jax.random.key(0), np.uint32(0))))
+            works[name] = count_gflop(
+                needed(jax.make_jaxpr(agent.update)(state, batch, jax.random.key(0), np.uint32(0)))
+            )
     assert works["dac"] == pytest.approx(0.869, abs=0.001)
     assert works["sac"] == pytest.approx(0.578, abs=0.001)
 
@@ -53,19 +61,47 @@ def test_an_exponent_is_the_slope_on_a_logarithmic_scale():
 
 
 ROW = {
-    "algorithm": "dac", "ms_per_update": 8.0, "best_ms_per_update": 7.5, "times_the_first": 1.0, "gflop_per_update": 0.877, "floor_ms": 5.2,
+    "algorithm": "dac", (
+        "ms_per_update"
+    ): 8.0, "best_ms_per_update": 7.5, (
+        "times_the_first"
+    ): 1.0, "gflop_per_update": 0.877, "floor_ms": 5.2,
     "percent_of_sgemm": 65.0, "sgemm_gflops": 165.0, "threads": 1,
 }  # fmt: skip
 
 
 def test_the_learner_s_figures_are_one_object_a_table_and_a_picture(monkeypatch, capsys, tmp_path):
     asked = {}
-    monkeypatch.setattr(pinned, "ask", lambda function, threads, **words: asked.update(words, function=function, threads=threads))
+    monkeypatch.setattr(
+        pinned,
+        "ask",
+        lambda function, threads, **words: asked.update(words, function=function, threads=threads),
+    )
     monkeypatch.setattr(pinned, "answer", lambda process: [ROW])
-    assert cli.run(["bench", "learner", "dac", "--json", "--batch", "128", "--rounds", "2", "--plot", str(tmp_path / "b.png")]) == 0
+    assert (
+        cli.run(
+            [
+                "bench",
+                "learner",
+                "dac",
+                "--json",
+                "--batch",
+                "128",
+                "--rounds",
+                "2",
+                "--plot",
+                str(tmp_path / "b.png"),
+            ]
+        )
+        == 0
+    )
     told = json.loads(capsys.readouterr().out)
     assert {"ms_per_update", "gflop_per_update", "sgemm_gflops", "percent_of_sgemm"} <= set(told)
-    assert asked["kinds"][0][0] == "dac" and asked["kinds"][0][1]["batch"] == 128 and asked["threads"] == 1
+    assert (
+        asked["kinds"][0][0] == "dac"
+        and asked["kinds"][0][1]["batch"] == 128
+        and asked["threads"] == 1
+    )
     assert (tmp_path / "b.png").read_bytes().startswith(b"\x89PNG")
     assert cli.run(["bench", "learner", "--all"]) == 0
     assert [name for name, _ in asked["kinds"]][:2] == ["sac", "dac"] and len(asked["kinds"]) > 20
@@ -73,7 +109,9 @@ def test_the_learner_s_figures_are_one_object_a_table_and_a_picture(monkeypatch,
 
 
 def test_what_is_measured_is_measured_in_a_process_of_its_own():
-    rows = pinned.answer(pinned.ask("dualac.bench.envs:measure", 1, tasks=["gym/Pendulum-v1"], steps=5))
+    rows = pinned.answer(
+        pinned.ask("dualac.bench.envs:measure", 1, tasks=["gym/Pendulum-v1"], steps=5)
+    )
     assert rows[0]["task"] == "gym/Pendulum-v1" and rows[0]["steps_per_second"] > 0
     with pytest.raises(UsageError, match="Nothing-v1"):
         pinned.answer(pinned.ask("dualac.bench.envs:measure", 1, tasks=["gym/Nothing-v1"], steps=5))
@@ -110,7 +148,13 @@ def test_wrong_words_are_one_line(words, told, monkeypatch):
 
 
 def test_a_training_is_timed_in_the_learner_and_outside_it():
-    question = {"algorithm": "sac", "task": "gym/Pendulum-v1", "replay_ratio": 2, "steps": 20, "warmup": 10}
+    question = {
+        "algorithm": "sac",
+        "task": "gym/Pendulum-v1",
+        "replay_ratio": 2,
+        "steps": 20,
+        "warmup": 10,
+    }
     row = pinned.answer(pinned.ask("dualac.bench.training:trained", 1, **question))
     assert 0 < row["share_outside_the_learner"] < 1
     assert 0 < 2 * row["ms_per_update"] < row["ms_per_step"]
@@ -118,10 +162,16 @@ def test_a_training_is_timed_in_the_learner_and_outside_it():
 
 
 def test_memory_is_that_of_a_whole_run(capsys):
-    assert cli.run(["bench", "memory", "sac", "gym/HalfCheetah-v5", "--capacity", "300000", "--json"]) == 0
+    assert (
+        cli.run(["bench", "memory", "sac", "gym/HalfCheetah-v5", "--capacity", "300000", "--json"])
+        == 0
+    )
     row = json.loads(capsys.readouterr().out)
     assert row["replay_bytes"] == pytest.approx(3e5 * 4 * (17 + 6 + 1 + 1), rel=0.2)
-    assert row["beside_the_replay"] == max(row["new_bytes"], row["resumed_bytes"]) - row["replay_bytes"]
+    assert (
+        row["beside_the_replay"]
+        == max(row["new_bytes"], row["resumed_bytes"]) - row["replay_bytes"]
+    )
     assert 200e6 < row["beside_the_replay"] < 500e6
 
 

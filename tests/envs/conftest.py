@@ -1,4 +1,6 @@
-"""The toys are imported by name, as a user's own module would be; how fast the machine is decides no test."""
+"""The toys are imported by name, as a user's own module would be; how fast the machine is decides
+no test.
+"""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Plays an episode and says what it was, to the bit. As a program, in a fresh process: python episode.py TASK... prints a digest a task."""
+"""Plays an episode and says what it was, to the bit. As a program, in a fresh process: python
+episode.py TASK... prints a digest a task.
+"""
 
 import hashlib
 import sys
@@ -11,11 +13,17 @@ STEPS, RESUMED_AT = 60, 37
 
 
 def actions(env, seed):
-    return np.random.default_rng(seed).uniform(-1, 1, (STEPS, env.action_space.shape[0])).astype(np.float32)
+    return (
+        np.random.default_rng(seed)
+        .uniform(-1, 1, (STEPS, env.action_space.shape[0]))
+        .astype(np.float32)
+    )
 
 
 def play(env, seed, steps):
-    """What each of these actions showed, from the episode's first observation on; the episode may end before them."""
+    """What each of these actions showed, from the episode's first observation on; the episode may
+    end before them.
+    """
     seen = [env.reset(seed=seed)[0].tobytes()]
     return seen + go_on(env, steps)
 
@@ -26,7 +34,11 @@ def go_on(env, steps):
         observation, reward, terminated, truncated, info = env.step(action)
         assert observation.dtype == np.float32
         assert observation.shape == env.observation_space.shape
-        seen.append(observation.tobytes() + np.float64(reward).tobytes() + bytes([terminated, truncated, info.get("success", False)]))
+        seen.append(
+            observation.tobytes()
+            + np.float64(reward).tobytes()
+            + bytes([terminated, truncated, info.get("success", False)])
+        )
         if terminated or truncated:
             break
     return seen

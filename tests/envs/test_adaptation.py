@@ -27,7 +27,10 @@ def boxes(draw):
     """Bounded boxes of any rank and float dtype, as asymmetric as they come."""
     dtype = draw(st.sampled_from([np.float32, np.float64]))
     shape = draw(st.sampled_from([(), (1,), (3,), (2, 2)]))
-    pairs = [sorted(draw(st.tuples(BOUND, BOUND).filter(lambda pair: pair[0] != pair[1]))) for _ in range(math.prod(shape))]
+    pairs = [
+        sorted(draw(st.tuples(BOUND, BOUND).filter(lambda pair: pair[0] != pair[1])))
+        for _ in range(math.prod(shape))
+    ]
     low, high = (np.array([pair[end] for pair in pairs], dtype).reshape(shape) for end in (0, 1))
     return spaces.Box(low, high, shape, dtype)
 
@@ -42,7 +45,9 @@ def test_scaling_is_exact_at_both_ends(box):
 @given(boxes(), st.floats(allow_nan=False, width=32), st.floats(allow_nan=False, width=32))
 def test_scaling_stays_inside_and_keeps_order(box, one, other):
     scaling = Scaling(box, "toy")
-    below, above = (scaling(np.full(scaling.size, value, np.float32)) for value in sorted((one, other)))
+    below, above = (
+        scaling(np.full(scaling.size, value, np.float32)) for value in sorted((one, other))
+    )
     assert box.contains(below)
     assert box.contains(above)
     assert (below <= above).all()
@@ -53,14 +58,19 @@ def test_scaling_is_the_affine_map(box, value):
     scaling = Scaling(box, "toy")
     low, high = box.low.astype(np.float64), box.high.astype(np.float64)
     close = 1e-6 * np.maximum(np.abs(low), np.abs(high))
-    assert (np.abs(scaling(np.full(scaling.size, value)) - (low + (value + 1) / 2 * (high - low))) <= close).all()
+    assert (
+        np.abs(scaling(np.full(scaling.size, value)) - (low + (value + 1) / 2 * (high - low)))
+        <= close
+    ).all()
 
 
 @given(st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=2))
 def test_a_unit_box_is_passed_through_bit_for_bit(action):
     given_action = np.array(action, np.float32)
     for dtype in (np.float32, np.float64):
-        assert np.array_equal(Scaling(spaces.Box(-1, 1, (2,), dtype), "toy")(given_action), given_action)
+        assert np.array_equal(
+            Scaling(spaces.Box(-1, 1, (2,), dtype), "toy")(given_action), given_action
+        )
 
 
 def test_the_callers_action_is_left_alone():
@@ -79,7 +89,9 @@ def test_an_action_of_another_shape_is_refused():
         env.step(np.zeros(1))
 
 
-@pytest.mark.parametrize("task", ["gym/toys/Toy-v0", "gym/toys/Nested-v0", "gym/Pendulum-v1", "dmc/quadruped-run"])
+@pytest.mark.parametrize(
+    "task", ["gym/toys/Toy-v0", "gym/toys/Nested-v0", "gym/Pendulum-v1", "dmc/quadruped-run"]
+)
 def test_every_environment_has_the_same_kind_of_spaces(task):
     env = make(task, seed=0)
     assert env.action_space == spaces.Box(-1.0, 1.0, env.action_space.shape, np.float32)
@@ -113,8 +125,13 @@ def test_the_order_of_the_parts_and_the_box_of_the_actions_can_be_read():
 
 
 def test_spaces_that_change_in_a_reset_are_refused_in_one_line():
-    declared = r"observes Box\(-inf, inf, \(3,\), float64\) after reset and declared Box\(-inf, inf, \(2,\), float64\) when it was made"
-    with pytest.raises(DataError, match=rf"^gym/toys/Settling-v0 {declared}: set its spaces in __init__ for good$"):
+    declared = (
+        r"observes Box\(-inf, inf, \(3,\), float64\) after reset and declared Box\(-inf, inf, "
+        r"\(2,\), float64\) when it was made"
+    )
+    with pytest.raises(
+        DataError, match=rf"^gym/toys/Settling-v0 {declared}: set its spaces in __init__ for good$"
+    ):
         make("gym/toys/Settling-v0").reset(seed=0)
 
 
@@ -139,7 +156,10 @@ def test_the_time_limit_shortens(limit, length):
 
 
 def test_a_time_limit_beyond_the_task_s_own_cap_is_refused():
-    with pytest.raises(UsageError, match="a time limit of 9 contradicts the task's own cap of 5: a time limit only shortens"):
+    with pytest.raises(
+        UsageError,
+        match="a time limit of 9 contradicts the task's own cap of 5: a time limit only shortens",
+    ):
         make("gym/toys/Capped-v0", protocol=Protocol(time_limit=9))
 
 
@@ -200,7 +220,14 @@ def test_a_reward_in_an_array_is_a_number():
     assert env.step(ZERO)[1] == 2.5
 
 
-@pytest.mark.parametrize("space", [spaces.Box(-1, 1, (3,), np.int32), spaces.Box(0, 255, (3,), np.uint8), spaces.Box(-1, 1, (2, 3), np.float64)])
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Box(-1, 1, (3,), np.int32),
+        spaces.Box(0, 255, (3,), np.uint8),
+        spaces.Box(-1, 1, (2, 3), np.float64),
+    ],
+)
 def test_numbers_of_any_dtype_are_observed(space):
     space.seed(0)
     value = space.sample()
@@ -210,7 +237,10 @@ def test_numbers_of_any_dtype_are_observed(space):
 
 
 def test_nan_passes_through_to_the_training_loop():
-    assert np.isnan(Layout(toys.PAIR, "toy").flat(np.array([np.nan, 0.0]))).tolist() == [True, False]
+    assert np.isnan(Layout(toys.PAIR, "toy").flat(np.array([np.nan, 0.0]))).tolist() == [
+        True,
+        False,
+    ]
 
 
 ACTIONS = {
@@ -242,7 +272,9 @@ def test_actions_that_cannot_be_learned_are_refused_with_the_reason(reason, spac
 @pytest.mark.parametrize(("reason", "space"), OBSERVATIONS.items(), ids=OBSERVATIONS)
 def test_observations_that_cannot_be_learned_from_are_refused_with_the_reason(reason, space):
     task = toys.register("Refused-v0", toys.Toy, observation_space=space)
-    with pytest.raises(UsageError, match=rf"^{task} observes.*{reason.removeprefix('observes').strip()}"):
+    with pytest.raises(
+        UsageError, match=rf"^{task} observes.*{reason.removeprefix('observes').strip()}"
+    ):
         make(task)
 
 
@@ -272,7 +304,11 @@ def test_a_step_that_is_not_what_was_declared_is_bad_data(task, told):
 
 
 @pytest.mark.parametrize(
-    ("task", "told"), [("LyingParts", "2 numbers at z where its space declares 1"), ("Keyless", "does not declare: KeyError: 'a'")]
+    ("task", "told"),
+    [
+        ("LyingParts", "2 numbers at z where its space declares 1"),
+        ("Keyless", "does not declare: KeyError: 'a'"),
+    ],
 )
 def test_a_first_observation_that_is_not_what_was_declared_is_bad_data(task, told):
     with pytest.raises(DataError, match=told):
@@ -280,7 +316,10 @@ def test_a_first_observation_that_is_not_what_was_declared_is_bad_data(task, tol
 
 
 def test_a_task_that_cannot_be_made_is_named_in_one_line():
-    with pytest.raises(UsageError, match=r"^gym/toys/Raising-v0 cannot be made: no licence for this \(ValueError\)$"):
+    with pytest.raises(
+        UsageError,
+        match=r"^gym/toys/Raising-v0 cannot be made: no licence for this \(ValueError\)$",
+    ):
         make("gym/toys/Raising-v0")
 
 
@@ -322,7 +361,13 @@ from gymnasium import spaces
 from dualac.envs.observations import Layout
 print(Layout(spaces.Box(-np.inf, np.inf, (2,)), "toy").flat(np.array({huge.tolist()})))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env={"PYTHONPATH": ":".join(sys.path)})
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
     assert (done.stdout, done.stderr) == ("[inf  1.]\n", "")
 
 
@@ -362,4 +407,8 @@ def test_an_environment_that_ends_python_when_it_is_made_is_one_line():
 
 
 def test_a_task_of_gymnasium_s_own_has_one_name():
-    assert canonical("gym/gymnasium:HalfCheetah-v5") == canonical("gym/HalfCheetah-v5") == "gym/HalfCheetah-v5"
+    assert (
+        canonical("gym/gymnasium:HalfCheetah-v5")
+        == canonical("gym/HalfCheetah-v5")
+        == "gym/HalfCheetah-v5"
+    )

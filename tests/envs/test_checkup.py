@@ -19,12 +19,16 @@ BOUNDED = spaces.Box(-10, 10, (2,), np.float64)
 
 
 class Well(toys.Toy):
-    """A point that noise and actions push about; nothing is wrong with it but what a subclass breaks."""
+    """A point that noise and actions push about; nothing is wrong with it but what a subclass
+    breaks.
+    """
 
     observation_space: spaces.Space[Any] = BOUNDED
     place = np.zeros(2)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         _, info = super().reset(seed=seed)
         self.place = self.np_random.uniform(-1, 1, 2)
         return self.observe(), info
@@ -34,8 +38,16 @@ class Well(toys.Toy):
 
     def step(self, action: Any) -> Any:
         self.steps += 1
-        self.place = np.clip(self.place + 0.1 * action + 0.01 * self.np_random.normal(size=2), -10, 10)
-        return self.observe(), float(-np.abs(self.place).sum()), False, False, {"success": bool(np.abs(self.place).max() < 0.1)}
+        self.place = np.clip(
+            self.place + 0.1 * action + 0.01 * self.np_random.normal(size=2), -10, 10
+        )
+        return (
+            self.observe(),
+            float(-np.abs(self.place).sum()),
+            False,
+            False,
+            {"success": bool(np.abs(self.place).max() < 0.1)},
+        )
 
 
 def found(kind: type, cap: int | None = 40, **words: Any) -> list[Finding]:
@@ -50,10 +62,23 @@ def told(findings: list[Finding], verdict: str, about: str) -> str:
 def test_of_an_environment_that_is_well_there_is_nothing_to_say():
     findings = found(Well)
     assert [(one.verdict, one.about) for one in findings] == [
-        ("ok", about) for about in ("made", "gymnasium", "ends", "seeding", "resume", "observed", "rewards", "success", "speed")
+        ("ok", about)
+        for about in (
+            "made",
+            "gymnasium",
+            "ends",
+            "seeding",
+            "resume",
+            "observed",
+            "rewards",
+            "success",
+            "speed",
+        )
     ]
     assert findings[0].text == "2 observations, 2 actions in [-1, 1]; 40 steps an episode at most"
-    assert told(findings, "ok", "resume").startswith("20 actions played again in a new environment led to the same bits")
+    assert told(findings, "ok", "resume").startswith(
+        "20 actions played again in a new environment led to the same bits"
+    )
 
 
 def test_parts_and_boxes_are_named():
@@ -68,7 +93,10 @@ def test_parts_and_boxes_are_named():
 
     findings = found(Parted)
     assert findings[0].text.startswith("4 observations (joint 2, goal 2), 2 actions in [-2, 3]")
-    assert told(findings, "note", "observed") == "always the same in joint[1]: nothing can be learned from that"
+    assert (
+        told(findings, "note", "observed")
+        == "always the same in joint[1]: nothing can be learned from that"
+    )
     assert "no matter here: they are scaled" in told(findings, "note", "gymnasium")
 
 
@@ -130,9 +158,18 @@ WRONG = [
     (toys.OldStep, "played", "its step answers with 4 values; port it"),
     (toys.OldReset, "played", "reset(): .*no (observation, info) pair"),
     (toys.Lying, "played", "step 1: .*observed 3 numbers where its space declares 2"),
-    (Falling, "played", "step 7 raised IndexError: list index out of range (test_checkup.py, line "),
+    (
+        Falling,
+        "played",
+        "step 7 raised IndexError: list index out of range (test_checkup.py, line ",
+    ),
     (Leaving, "played", "step 1 raised SystemExit: bye"),
-    (Settling, "played", "acts in Box(-2.0, 2.0, (2,), float32) after reset and declared Box(-1.0, 1.0, (2,), float32) when it was made: set its"),
+    (
+        Settling,
+        "played",
+        "acts in Box(-2.0, 2.0, (2,), float32) after reset and declared Box(-1.0, 1.0, (2,), "
+        "float32) when it was made: set its",
+    ),
     (Alone, "played", "a second one cannot be made beside it, and training needs two"),
     (Nan, "observed", "NaN or infinity in number 0, number 1"),
     (Unpaid, "rewards", "NaN or infinity"),
@@ -140,7 +177,9 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "about", "text"), WRONG, ids=[kind.__name__ for kind, _, _ in WRONG])
+@pytest.mark.parametrize(
+    ("kind", "about", "text"), WRONG, ids=[kind.__name__ for kind, _, _ in WRONG]
+)
 def test_what_would_stop_training_is_wrong(kind, about, text):
     Alone.made.clear()
     findings = found(kind)
@@ -154,10 +193,14 @@ def test_an_episode_without_an_end_is_wrong_until_something_ends_it(limit, monke
     monkeypatch.setattr(plays, "UNCAPPED_STEPS", 1500)
     findings = found(Well, None, protocol=Protocol(time_limit=limit))
     if limit:
-        assert "5 of 5 episodes ended, after 30 steps: 0 terminated, 5 truncated" in told(findings, "ok", "ends")
+        assert "5 of 5 episodes ended, after 30 steps: 0 terminated, 5 truncated" in told(
+            findings, "ok", "ends"
+        )
     else:
         assert "within 1500 steps" in told(findings, "wrong", "ends")
-        assert "max_episode_steps=N, or train with --protocol.time-limit N" in told(findings, "wrong", "ends")
+        assert "max_episode_steps=N, or train with --protocol.time-limit N" in told(
+            findings, "wrong", "ends"
+        )
 
 
 class Limited(Well):
@@ -171,7 +214,13 @@ class Limited(Well):
 class Sometimes(Limited):
     def step(self, action: Any) -> Any:
         observation, reward, over, _, info = super().step(action)
-        return observation, reward, over or self.place[0] > 0.5, False, info | {"TimeLimit.truncated": over}
+        return (
+            observation,
+            reward,
+            over or self.place[0] > 0.5,
+            False,
+            info | {"TimeLimit.truncated": over},
+        )
 
 
 class Global(Well):
@@ -250,13 +299,28 @@ class Costly(Well):
 
 
 WARNED = [
-    (Limited, "ends", "each of 5 episodes terminated at step 30, whatever the actions: if that is a time limit, answer truncated=True"),
+    (
+        Limited,
+        "ends",
+        "each of 5 episodes terminated at step 30, whatever the actions: if that is a time limit, "
+        "answer truncated=True",
+    ),
     (Sometimes, "ends", "info['TimeLimit.truncated'] is the old way"),
     (Global, "seeding", "gave another first observation: draw from self.np_random only"),
     (Global, "resume", "not to the bit, for want of seeding"),
     (Noisy, "seeding", "gave another step 9"),
-    (Remembering, "seeding", "after other episodes the same seed and actions gave another first observation: something is left from before"),
-    (Worn, "seeding", "after other episodes the same seed and actions gave another step 1: something is left from before"),
+    (
+        Remembering,
+        "seeding",
+        "after other episodes the same seed and actions gave another first observation: something "
+        "is left from before",
+    ),
+    (
+        Worn,
+        "seeding",
+        "after other episodes the same seed and actions gave another step 1: something is left "
+        "from before",
+    ),
     (Worn, "resume", "not to the bit"),
     (Individual, "resume", "a new environment gave another first observation"),
     (Deaf, "actions", "does step() use its action?"),
@@ -268,7 +332,9 @@ WARNED = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "about", "text"), WARNED, ids=[f"{kind.__name__}-{about}" for kind, about, _ in WARNED])
+@pytest.mark.parametrize(
+    ("kind", "about", "text"), WARNED, ids=[f"{kind.__name__}-{about}" for kind, about, _ in WARNED]
+)
 def test_what_training_survives_is_a_warning(kind, about, text):
     findings = found(kind)
     assert text in told(findings, "warning", about)
@@ -309,7 +375,10 @@ def test_a_slow_environment_is_not_played_to_its_end(monkeypatch):
     clock = iter(np.arange(0, 1e6, 0.3))
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
     findings = found(Well, 1000)
-    assert told(findings, "ok", "ends") == "episodes are cut at 1000 steps; none ended before 2, where this examination left them"
+    assert (
+        told(findings, "ok", "ends")
+        == "episodes are cut at 1000 steps; none ended before 2, where this examination left them"
+    )
     assert "minutes" in told(findings, "note", "speed")
 
 
@@ -318,6 +387,8 @@ def test_a_name_that_is_none_is_refused_not_examined():
         list(checkup.checkup("gym/Pendulm-v1"))
 
 
-@pytest.mark.parametrize("task", [pytest.param("dmc/pendulum-swingup", marks=pytest.mark.suite), "gym/Pendulum-v1"])
+@pytest.mark.parametrize(
+    "task", [pytest.param("dmc/pendulum-swingup", marks=pytest.mark.suite), "gym/Pendulum-v1"]
+)
 def test_tasks_of_the_suites_are_well(task):
     assert not {"wrong", "warning"} & {one.verdict for one in checkup.checkup(task)}

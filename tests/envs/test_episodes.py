@@ -1,4 +1,6 @@
-"""Episodes of the real suites: pure functions of a seed and the actions, ended as the suite ends them."""
+"""Episodes of the real suites: pure functions of a seed and the actions, ended as the suite ends
+them.
+"""
 
 import sys
 
@@ -14,7 +16,11 @@ _suite()  # once, quietly: on a machine without a display its import warns
 
 def play(env, seed, steps):
     """All an episode shows, as one vector of float64."""
-    actions = np.random.default_rng(seed).uniform(-1, 1, (steps, env.action_space.shape[0])).astype(np.float32)
+    actions = (
+        np.random.default_rng(seed)
+        .uniform(-1, 1, (steps, env.action_space.shape[0]))
+        .astype(np.float32)
+    )
     seen = [env.reset(seed=seed)[0]]
     for action in actions:
         observation, reward, terminated, truncated, _ = env.step(action)
@@ -36,7 +42,15 @@ def a_used_and_a_fresh_one_agree(task, steps):
 
 
 @pytest.mark.parametrize(
-    "task", ["dmc/cheetah-run", "dmc/humanoid-walk", "dmc/finger-turn_hard", "dmc/lqr-lqr_2_1", "gym/HalfCheetah-v5", "gym/Pendulum-v1"]
+    "task",
+    [
+        "dmc/cheetah-run",
+        "dmc/humanoid-walk",
+        "dmc/finger-turn_hard",
+        "dmc/lqr-lqr_2_1",
+        "gym/HalfCheetah-v5",
+        "gym/Pendulum-v1",
+    ],
 )
 def test_an_episode_depends_on_nothing_but_its_seed_and_its_actions(task):
     assert a_used_and_a_fresh_one_agree(task, 60)
@@ -56,17 +70,27 @@ def test_resets_without_a_seed_draw_on_reproducibly():
 
 
 def test_environments_without_a_seed_differ():
-    assert make("dmc/reacher-easy").reset()[0].tolist() != make("dmc/reacher-easy").reset()[0].tolist()
+    assert (
+        make("dmc/reacher-easy").reset()[0].tolist() != make("dmc/reacher-easy").reset()[0].tolist()
+    )
 
 
-@pytest.mark.parametrize(("domain", "task"), [("cheetah", "run"), ("fish", "swim"), ("manipulator", "bring_ball"), ("quadruped", "run")])
+@pytest.mark.parametrize(
+    ("domain", "task"),
+    [("cheetah", "run"), ("fish", "swim"), ("manipulator", "bring_ball"), ("quadruped", "run")],
+)
 def test_the_numbers_are_dm_controls_own_in_the_declared_order(domain, task):
     without_optimizers, env = _suite()[0].load(domain, task), make(f"dmc/{domain}-{task}")
     without_optimizers.task._random = np.random.RandomState(4)
     spec = without_optimizers.action_spec()
     step, (observation, _) = without_optimizers.reset(), env.reset(seed=4)
     for end in (-1.0, 1.0):
-        assert np.array_equal(observation, np.concatenate([np.ravel(part) for part in step.observation.values()]).astype(np.float32))
+        assert np.array_equal(
+            observation,
+            np.concatenate([np.ravel(part) for part in step.observation.values()]).astype(
+                np.float32
+            ),
+        )
         step = without_optimizers.step(spec.minimum if end < 0 else spec.maximum)
         observation, reward, *_ = env.step(np.full(spec.shape, end))
         assert reward == step.reward
@@ -102,7 +126,9 @@ def test_a_diverged_simulation_is_bad_data():
 
 
 def test_training_needs_no_opengl():
-    env = make("dmc/quadruped-escape")  # whose reset asks dm_control for a context, to upload its terrain
+    env = make(
+        "dmc/quadruped-escape"
+    )  # whose reset asks dm_control for a context, to upload its terrain
     env.reset(seed=0)
     assert env.unwrapped._env.physics.contexts is None
     env.close()
@@ -116,7 +142,9 @@ def can_draw(monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", str(_render.BACKEND))
 
 
-def test_drawing_otherwise_than_dm_control_was_imported_for_is_refused_before_it_aborts(monkeypatch):
+def test_drawing_otherwise_than_dm_control_was_imported_for_is_refused_before_it_aborts(
+    monkeypatch,
+):
     monkeypatch.setenv("MUJOCO_GL", "another")
     with pytest.raises(UsageError, match="set MUJOCO_GL=another before starting"):
         make("dmc/cheetah-run", render=True)
@@ -136,7 +164,10 @@ def test_frames_are_what_the_suite_draws(monkeypatch, can_draw):
     assert asked["camera_id"] == 0
 
 
-@pytest.mark.parametrize(("task", "shape"), [("metaworld/push", (480, 480, 3)), ("myosuite/key-turn-easy", (480, 640, 3))])
+@pytest.mark.parametrize(
+    ("task", "shape"),
+    [("metaworld/push", (480, 480, 3)), ("myosuite/key-turn-easy", (480, 640, 3))],
+)
 def test_frames_of_the_other_suites_are_passed_on(task, shape, monkeypatch):
     env = make(task, render=True)
     drawn = np.arange(np.prod(shape)).reshape(shape)
@@ -144,7 +175,10 @@ def test_frames_of_the_other_suites_are_passed_on(task, shape, monkeypatch):
     env.reset(seed=0)
     shown = env.render()
     assert shown.shape == shape
-    assert shown[0, 0].tolist() == (drawn[-1, -1] if task.startswith("metaworld") else drawn[0, 0]).tolist()
+    assert (
+        shown[0, 0].tolist()
+        == (drawn[-1, -1] if task.startswith("metaworld") else drawn[0, 0]).tolist()
+    )
 
 
 def test_a_machine_that_cannot_draw_is_told_what_to_set(monkeypatch, can_draw):

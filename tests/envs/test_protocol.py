@@ -29,7 +29,9 @@ def lengths(task, protocol, seed=0):
 
 def test_the_paper_is_the_default():
     assert PROTOCOLS["paper"] == Protocol()
-    assert find_protocol("official") == Protocol(metaworld_cap=500, myosuite_cap=0, myosuite_termination="end")
+    assert find_protocol("official") == Protocol(
+        metaworld_cap=500, myosuite_cap=0, myosuite_termination="end"
+    )
     with pytest.raises(UsageError, match="there are paper and official; did you mean official"):
         find_protocol("offical")
 
@@ -49,7 +51,10 @@ def test_a_protocol_is_stored_whole(protocol):
         ({"myosuite_cap": -1}, "myosuite cap -1"),
         ({"myosuite_termination": "maybe"}, "myosuite termination 'maybe': give ignore or end"),
         ({"success": "most"}, "success 'most': give any or last"),
-        ({"action_repeat": 8, "time_limit": 5}, "an action repeat of 8 is longer than a whole episode: the time limit is 5"),
+        (
+            {"action_repeat": 8, "time_limit": 5},
+            "an action repeat of 8 is longer than a whole episode: the time limit is 5",
+        ),
         ({"action_repeat": 150}, "the myosuite cap is 100"),
     ],
 )
@@ -60,7 +65,13 @@ def test_rules_that_make_no_sense_are_refused(fields, told):
 
 @pytest.mark.parametrize("task", ["metaworld/push", "myosuite/reach-easy"])
 def test_a_time_limit_beyond_the_cap_that_the_protocol_sets_is_a_contradiction(task):
-    with pytest.raises(UsageError, match=r"a time limit of 300 contradicts the (metaworld|myosuite) cap of \d+: .*--protocol\.\w+-cap lengthens"):
+    with pytest.raises(
+        UsageError,
+        match=(
+            r"a time limit of 300 contradicts the (metaworld|myosuite) cap of \d+: "
+            r".*--protocol\.\w+-cap lengthens"
+        ),
+    ):
         make(task, protocol=Protocol(time_limit=300))
     assert about("dmc/cheetah-run", Protocol(time_limit=300)).cap == 300
 
@@ -82,7 +93,9 @@ def test_an_episode_is_as_long_as_the_protocol_says(task, protocol, end):
 
 
 def test_a_task_of_myosuite_ends_itself_only_where_the_protocol_lets_it():
-    length, terminated, truncated = lengths("myosuite/pen-twirl-easy", Protocol(myosuite_termination="end"))
+    length, terminated, truncated = lengths(
+        "myosuite/pen-twirl-easy", Protocol(myosuite_termination="end")
+    )
     assert terminated
     assert not truncated
     assert length < 50
@@ -94,7 +107,13 @@ class Counting(toys.Toy):
 
     def step(self, action):
         self.steps += 1
-        return self.observe(), float(self.steps), self.steps == 5, False, {"success": self.steps == 4}
+        return (
+            self.observe(),
+            float(self.steps),
+            self.steps == 5,
+            False,
+            {"success": self.steps == 4},
+        )
 
 
 def test_an_action_is_repeated_and_its_rewards_are_summed_up_to_the_end():
@@ -102,7 +121,11 @@ def test_an_action_is_repeated_and_its_rewards_are_summed_up_to_the_end():
     env.reset(seed=0)
     steps = [env.step(ZERO) for _ in range(3)]
     assert [step[0].tolist() for step in steps] == [[2, 2], [4, 4], [5, 5]]
-    assert [step[1:4] for step in steps] == [(3.0, False, False), (7.0, False, False), (5.0, True, False)]
+    assert [step[1:4] for step in steps] == [
+        (3.0, False, False),
+        (7.0, False, False),
+        (5.0, True, False),
+    ]
     assert [step[4]["success"] for step in steps] == [False, True, False]
 
 
@@ -115,7 +138,11 @@ def test_success_within_a_repeated_action_is_not_lost():
 def test_caps_count_the_simulators_steps_whatever_the_action_repeat():
     env = make("gym/toys/Capped-v0", protocol=Protocol(action_repeat=2))
     env.reset(seed=0)
-    assert [env.step(ZERO)[1:4] for _ in range(3)] == [(2.0, False, False), (2.0, False, False), (1.0, False, True)]
+    assert [env.step(ZERO)[1:4] for _ in range(3)] == [
+        (2.0, False, False),
+        (2.0, False, False),
+        (1.0, False, True),
+    ]
 
 
 def test_training_counts_single_steps_and_says_so():
@@ -125,7 +152,16 @@ def test_training_counts_single_steps_and_says_so():
 
 def test_both_kinds_of_success_are_stored_and_the_protocol_chooses_the_score():
     rows = evaluate([make(toys.register("Counting-v0", Counting))], lambda obs: ZERO, [0])
-    assert rows == [{"episode": 0, "seed": 0, "return": 15.0, "length": 5, "success": True, "success_last": False}]
+    assert rows == [
+        {
+            "episode": 0,
+            "seed": 0,
+            "return": 15.0,
+            "length": 5,
+            "success": True,
+            "success_last": False,
+        }
+    ]
     assert [summary(rows, rule)["eval/success_rate"] for rule in ("any", "last")] == [1.0, 0.0]
     for rule, outcome in (("any", [False, True, True]), ("last", [False, True, False])):
         so_far, seen = None, []

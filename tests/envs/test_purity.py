@@ -1,4 +1,6 @@
-"""An episode is a function of its seed and its actions, to the bit: on this rests that a run can be resumed in the middle of one."""
+"""An episode is a function of its seed and its actions, to the bit: on this rests that a run can be
+resumed in the middle of one.
+"""
 
 import os
 import subprocess
@@ -11,19 +13,36 @@ from gymnasium import spaces
 
 from dualac.envs import PAPER, make, suite_tasks
 
-ONE_OF_EACH = ("dmc/humanoid-walk", "metaworld/push", "myosuite/key-turn-hard", "gym/HalfCheetah-v5")
+ONE_OF_EACH = (
+    "dmc/humanoid-walk",
+    "metaworld/push",
+    "myosuite/key-turn-hard",
+    "gym/HalfCheetah-v5",
+)
 NEEDS_NETWORK = {"myosuite/myoChallengeChaseTagFBVs-v0", "myosuite/myoFullBodyDirectional-v0"}
 
 
 def in_a_fresh_process(tasks, hash_seed):
     script = os.path.join(os.path.dirname(__file__), "episode.py")
-    environment = {**os.environ, "PYTHONPATH": ":".join(os.path.abspath(path) for path in sys.path), "PYTHONHASHSEED": hash_seed}
-    done = subprocess.run([sys.executable, script, *tasks], capture_output=True, text=True, check=True, env=environment)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": ":".join(os.path.abspath(path) for path in sys.path),
+        "PYTHONHASHSEED": hash_seed,
+    }
+    done = subprocess.run(
+        [sys.executable, script, *tasks],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
     return dict(line.split() for line in done.stdout.splitlines())
 
 
 def check(task):
-    """A used environment, a fresh one and one that is resumed at step 37 play the same episode; its digest."""
+    """A used environment, a fresh one and one that is resumed at step 37 play the same episode; its
+    digest.
+    """
     used, fresh, resumed = (make(task) for _ in range(3))
     assert used.action_space == spaces.Box(-1.0, 1.0, used.action_space.shape, np.float32)
     for seed in (0, 1):
@@ -55,7 +74,9 @@ def test_an_episode_is_the_same_in_every_process_used_or_fresh_and_when_resumed(
 
 @pytest.mark.suite
 @pytest.mark.parametrize("suite", ["dmc", "metaworld", "myosuite"])
-def test_every_episode_of_the_paper_is_the_same_in_every_process_used_or_fresh_and_when_resumed(suite):
+def test_every_episode_of_the_paper_is_the_same_in_every_process_used_or_fresh_and_when_resumed(
+    suite,
+):
     tasks = [task for task in PAPER if task.startswith(suite)]
     first, second = (in_a_fresh_process(tasks, seed) for seed in ("0", "1"))
     assert first == second == {task: check(task) for task in tasks}
@@ -71,7 +92,14 @@ def test_the_sizes_of_the_paper_are_those_that_are_built(task):
 
 
 @pytest.mark.suite
-@pytest.mark.parametrize("task", [task for task in suite_tasks("metaworld") + suite_tasks("myosuite") if task not in {*PAPER, *NEEDS_NETWORK}])
+@pytest.mark.parametrize(
+    "task",
+    [
+        task
+        for task in suite_tasks("metaworld") + suite_tasks("myosuite")
+        if task not in {*PAPER, *NEEDS_NETWORK}
+    ],
+)
 def test_every_other_task_of_meta_world_and_myosuite_is_pure_too(task):
     used, fresh = make(task), make(task)
     play(used, 0, actions(used, 0)[:8])

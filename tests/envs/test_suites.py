@@ -1,4 +1,6 @@
-"""Suites as packages: silent, missing, of another version; and what is particular to one of them."""
+"""Suites as packages: silent, missing, of another version; and what is particular to one of
+them.
+"""
 
 import gc
 import logging
@@ -20,10 +22,18 @@ ONE_OF_EACH = ("dmc/cheetah-run", "metaworld/push", "myosuite/key-turn-easy", "g
 
 @pytest.mark.parametrize("task", ONE_OF_EACH)
 def test_a_suite_says_nothing_and_leaves_nothing_behind(task, tmp_path):
-    code = f"import dualac.envs as e; env = e.make({task!r}); env.reset(seed=0); env.step(env.action_space.sample()); env.close()"
+    code = (
+        f"import dualac.envs as e; env = e.make({task!r}); env.reset(seed=0); "
+        "env.step(env.action_space.sample()); env.close()"
+    )
     paths = [path if os.path.isabs(path) else os.path.abspath(path) for path in sys.path]
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path, env={"PYTHONPATH": ":".join(paths)}
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={"PYTHONPATH": ":".join(paths)},
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert list(tmp_path.iterdir()) == []
@@ -73,35 +83,57 @@ def test_silence_ends_when_what_it_covers_fails(capfd):
 
 @pytest.mark.parametrize(
     ("task", "package", "extra"),
-    [("metaworld/push", "metaworld", "metaworld"), ("myosuite/reach-easy", "myosuite", "myosuite"), ("cheetah-run", "dm_control", "dmc")],
+    [
+        ("metaworld/push", "metaworld", "metaworld"),
+        ("myosuite/reach-easy", "myosuite", "myosuite"),
+        ("cheetah-run", "dm_control", "dmc"),
+    ],
 )
 def test_a_missing_suite_is_answered_with_the_command(task, package, extra, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(UsageError, match=rf"^{extra} tasks need {package}: pip install 'dualac\[{extra}\]'$"):
+    with pytest.raises(
+        UsageError, match=rf"^{extra} tasks need {package}: pip install 'dualac\[{extra}\]'$"
+    ):
         make(task)
 
 
 def test_the_tested_versions_are_the_bounds_of_the_package():
-    extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    asked = {one.partition("=")[0].partition(">")[0]: one for name in ("dmc", "metaworld", "myosuite", "mujoco") for one in extras[name]}
+    extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    asked = {
+        one.partition("=")[0].partition(">")[0]: one
+        for name in ("dmc", "metaworld", "myosuite", "mujoco")
+        for one in extras[name]
+    }
     for package, (first, below) in suites.TESTED.items():
         assert asked[package] in (f"{package}=={first}", f"{package}>={first},<{below}")
 
 
-@pytest.mark.parametrize(("found", "heard"), [("3.0.0", False), ("3.0.0.post1", False), ("2.12.2", True), ("3.1", True), (None, False)])
+@pytest.mark.parametrize(
+    ("found", "heard"),
+    [("3.0.0", False), ("3.0.0.post1", False), ("2.12.2", True), ("3.1", True), (None, False)],
+)
 def test_a_version_that_was_not_tested_is_told_with_both(found, heard, monkeypatch, caplog):
     suites.compare.cache_clear()
     monkeypatch.setattr(suites, "version", lambda package: found)
     suites.compare("myosuite")
     suites.compare("myosuite")
     told = [record.getMessage() for record in caplog.records]
-    assert [f"myosuite {found}" in one and "3.0.0 up to, not including, 3.0.1" in one for one in told] == [True] * heard
+    assert [
+        f"myosuite {found}" in one and "3.0.0 up to, not including, 3.0.1" in one for one in told
+    ] == [True] * heard
     suites.compare.cache_clear()
 
 
 def test_warnings_of_a_blown_up_simulation_are_those_mujoco_means():
     mujoco = suites.imported("mujoco", "mujoco")
-    kinds = [mujoco.mjtWarning.mjWARN_BADQPOS, mujoco.mjtWarning.mjWARN_BADQVEL, mujoco.mjtWarning.mjWARN_BADQACC, mujoco.mjtWarning.mjWARN_BADCTRL]
+    kinds = [
+        mujoco.mjtWarning.mjWARN_BADQPOS,
+        mujoco.mjtWarning.mjWARN_BADQVEL,
+        mujoco.mjtWarning.mjWARN_BADQACC,
+        mujoco.mjtWarning.mjWARN_BADCTRL,
+    ]
     assert [int(kind) for kind in kinds] == list(range(7))[suites.BLOWN_UP]
 
 

@@ -20,11 +20,16 @@ DMC = suite_tasks("dmc")
 
 def test_the_table_of_the_control_suite_is_the_suites_own():
     suite, _ = _suite()
-    assert tuple((domain, task) for domain, names in tasks.DMC.items() for task in names) == suite.ALL_TASKS
+    assert (
+        tuple((domain, task) for domain, names in tasks.DMC.items() for task in names)
+        == suite.ALL_TASKS
+    )
 
 
 def test_the_table_of_meta_world_is_the_suites_own():
-    assert [f"{name}-v3" for name in tasks.METAWORLD] == list(imported("metaworld", "metaworld.env_dict").ALL_V3_ENVIRONMENTS)
+    assert [f"{name}-v3" for name in tasks.METAWORLD] == list(
+        imported("metaworld", "metaworld.env_dict").ALL_V3_ENVIRONMENTS
+    )
 
 
 def test_the_tables_of_myosuite_are_its_registrys():
@@ -41,30 +46,45 @@ def test_a_task_of_myosuite_is_listed_once():
 
 # The paper's table: every task in its set, the bold ones after a star.
 DAC_30 = """
-dmc/acrobot-swingup* dmc/cheetah-run* dmc/hopper-hop* dmc/humanoid-run dmc/humanoid-stand* dmc/humanoid-walk* dmc/swimmer-swimmer6
+dmc/acrobot-swingup* dmc/cheetah-run* dmc/hopper-hop* dmc/humanoid-run dmc/humanoid-stand*
+dmc/humanoid-walk* dmc/swimmer-swimmer6
 dmc/pendulum-swingup dmc/quadruped-run dmc/walker-run
-metaworld/assembly metaworld/box-close* metaworld/coffee-pull metaworld/drawer-open* metaworld/hammer* metaworld/lever-pull metaworld/push*
+metaworld/assembly metaworld/box-close* metaworld/coffee-pull metaworld/drawer-open*
+metaworld/hammer* metaworld/lever-pull metaworld/push*
 metaworld/stick-pull metaworld/stick-push metaworld/sweep*
-myosuite/reach-easy* myosuite/reach-hard myosuite/pose-easy* myosuite/pose-hard myosuite/pen-twirl-easy* myosuite/pen-twirl-hard
-myosuite/object-hold-easy* myosuite/object-hold-hard myosuite/key-turn-easy* myosuite/key-turn-hard
+myosuite/reach-easy* myosuite/reach-hard myosuite/pose-easy* myosuite/pose-hard
+myosuite/pen-twirl-easy* myosuite/pen-twirl-hard myosuite/object-hold-easy*
+myosuite/object-hold-hard myosuite/key-turn-easy* myosuite/key-turn-hard
 """
 
 
 def test_the_sets_are_the_papers():
     listed = DAC_30.split()
     assert task_set("dac-30") == tuple(name.removesuffix("*") for name in listed)
-    assert task_set("dac-15") == tuple(name.removesuffix("*") for name in listed if name.endswith("*"))
+    assert task_set("dac-15") == tuple(
+        name.removesuffix("*") for name in listed if name.endswith("*")
+    )
     assert (len(task_set("dac-30")), len(task_set("dac-15")), len(tasks.PAPER)) == (30, 15, 32)
-    assert task_set("dog-humanoid") == ("dmc/dog-run", "dmc/dog-trot", "dmc/humanoid-run", "dmc/humanoid-walk")
+    assert task_set("dog-humanoid") == (
+        "dmc/dog-run",
+        "dmc/dog-trot",
+        "dmc/humanoid-run",
+        "dmc/humanoid-walk",
+    )
     assert set(tasks.PAPER) == set(task_set("dac-30")) | set(task_set("dog-humanoid"))
     assert all(canonical(name) == name for name in tasks.PAPER)
-    with pytest.raises(UsageError, match="the sets are dac-30, dac-15 and dog-humanoid; did you mean dac-30"):
+    with pytest.raises(
+        UsageError, match="the sets are dac-30, dac-15 and dog-humanoid; did you mean dac-30"
+    ):
         task_set("dac30")
 
 
 @given(st.sampled_from(DMC), st.data())
 def test_case_and_dashes_do_not_matter_in_the_control_suite(name, data):
-    spelt = "".join(data.draw(st.sampled_from([c.lower(), c.upper(), *("-_" if c in "-_" else "")])) for c in name.removeprefix("dmc/"))
+    spelt = "".join(
+        data.draw(st.sampled_from([c.lower(), c.upper(), *("-_" if c in "-_" else "")]))
+        for c in name.removeprefix("dmc/")
+    )
     prefix = data.draw(st.sampled_from(["dmc/", "DMC/", "", "dm_control/"]))
     assert canonical(prefix + spelt) == name
     assert canonical(f"dm_control/{spelt}-v0") == name
@@ -115,7 +135,10 @@ def test_a_spelling_stands_for_one_name(typed, name):
         ("HalfCheetah-v5", "did you mean gym/HalfCheetah-v5"),
         ("gym/HalfCheeta-v5", "did you mean gym/HalfCheetah-v5"),
         ("gym/pendulum-v1", "did you mean gym/Pendulum-v1"),
-        ("toys:toys/Tooy-v0", "module toys registers no task 'toys/Tooy-v0'; did you mean gym/toys/Toy-v0"),
+        (
+            "toys:toys/Tooy-v0",
+            "module toys registers no task 'toys/Tooy-v0'; did you mean gym/toys/Toy-v0",
+        ),
         ("dm/cheetah-run", "no suite 'dm'.*did you mean dmc/cheetah-run"),
         ("unheard/of", "the suites are dmc, metaworld, myosuite and gym"),
         ("hammer", "did you mean metaworld/hammer"),
@@ -156,7 +179,9 @@ def test_a_module_that_fails_to_import_is_named(tmp_path, monkeypatch):
 def test_the_lists_are_the_suites():
     assert len(DMC) == 51
     assert "gym/HalfCheetah-v5" in suite_tasks("gym")
-    assert all_tasks() == DMC + suite_tasks("metaworld") + suite_tasks("myosuite") + suite_tasks("gym")
+    assert all_tasks() == DMC + suite_tasks("metaworld") + suite_tasks("myosuite") + suite_tasks(
+        "gym"
+    )
     assert "gym/<module>:<id>" in NOT_LISTED
     with pytest.raises(UsageError, match="the suites are dmc, metaworld, myosuite and gym"):
         suite_tasks("atari")
@@ -169,7 +194,11 @@ def test_the_listed_gymnasium_tasks_are_registered():
 @pytest.mark.suite
 def test_the_listed_gymnasium_tasks_are_those_of_its_registry_that_can_be_made():
     made = set()
-    own = [spec for spec in gymnasium.registry.values() if str(spec.entry_point).startswith("gymnasium.")]  # other tests register toys and suites
+    own = [
+        spec
+        for spec in gymnasium.registry.values()
+        if str(spec.entry_point).startswith("gymnasium.")
+    ]  # other tests register toys and suites
     for spec in own:
         newest = gymnasium.envs.registration.find_highest_version(spec.namespace, spec.name)
         if spec.namespace is None and spec.version == newest:
@@ -188,11 +217,18 @@ import dualac.envs as envs
 assert not {"gymnasium", "numpy"} & set(sys.modules), "import"
 for name in ("cheetah-run", "hammer-v3", "myo-reach-hard"): envs.about(name)
 envs.all_tasks(); envs.Protocol(time_limit=3)
-assert not {"jax", "gymnasium", "dm_control", "metaworld", "myosuite", "mujoco"} & set(sys.modules), "names"
+heavy = {"jax", "gymnasium", "dm_control", "metaworld", "myosuite", "mujoco"}
+assert not heavy & set(sys.modules), "names"
 envs.make("gym/Pendulum-v1")
 assert not {"jax", "dm_control", "metaworld", "myosuite"} & set(sys.modules), "make"
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env={"PYTHONPATH": ":".join(sys.path)})
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
     assert done.returncode == 0, done.stderr
 
 

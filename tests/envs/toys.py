@@ -1,4 +1,6 @@
-"""Environments small enough to know by heart, each with one thing right or wrong; registered with Gymnasium as a user's would be."""
+"""Environments small enough to know by heart, each with one thing right or wrong; registered with
+Gymnasium as a user's would be.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,14 @@ class Toy(gymnasium.Env):
     info: dict[str, Any] = {}  # noqa: RUF012
     reward: Any = 1.0
 
-    def __init__(self, observation_space: spaces.Space[Any] | None = None, action_space: spaces.Space[Any] | None = None) -> None:
-        self.observation_space = type(self).observation_space if observation_space is None else observation_space
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any] | None = None,
+        action_space: spaces.Space[Any] | None = None,
+    ) -> None:
+        self.observation_space = (
+            type(self).observation_space if observation_space is None else observation_space
+        )
         self.action_space = type(self).action_space if action_space is None else action_space
         self.steps = 0
         self.action: Any = None
@@ -31,7 +39,9 @@ class Toy(gymnasium.Env):
     def observe(self) -> Any:
         return np.full(2, self.steps, np.float64)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
         self.steps = 0
         return self.observe(), {"seed": seed}
@@ -46,7 +56,9 @@ class Nested(Toy):
     observation_space = spaces.Dict(
         OrderedDict(
             z=spaces.Box(-9, 9, (), np.float64),
-            a=spaces.Tuple((spaces.Box(-9, 9, (2, 2), np.float32), spaces.Box(-9, 9, (1,), np.int64))),
+            a=spaces.Tuple(
+                (spaces.Box(-9, 9, (2, 2), np.float32), spaces.Box(-9, 9, (1,), np.int64))
+            ),
         )
     )
 
@@ -120,7 +132,9 @@ class RewardNone(Toy):
 class Settling(Toy):
     """Knows what it observes only when it is reset."""
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         self.observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float64)
         return super().reset(seed=seed)
 
@@ -131,7 +145,9 @@ class InPlace(Toy):
     def __init__(self) -> None:
         super().__init__(action_space=spaces.Box(-1, 1, (2,), np.float32))
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         self.action_space.high[:] = 5.0  # pyright: ignore[reportAttributeAccessIssue]
         return super().reset(seed=seed)
 
@@ -147,7 +163,9 @@ class Exchanging(Nested):
 class Equal(Toy):
     """Declares its spaces anew, and no others."""
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         self.action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
         return super().reset(seed=seed)
 
@@ -158,12 +176,31 @@ class Raising(Toy):
 
 
 TOYS = (
-    Toy, Nested, Reusing, Lying, LyingParts, Keyless, OldStep, OldReset, Seedless, Ending, Solved, Failed, RewardArray, RewardNone, Settling, Equal,
-    InPlace, Exchanging, Raising,
-)  # fmt: skip
+    Toy,
+    Nested,
+    Reusing,
+    Lying,
+    LyingParts,
+    Keyless,
+    OldStep,
+    OldReset,
+    Seedless,
+    Ending,
+    Solved,
+    Failed,
+    RewardArray,
+    RewardNone,
+    Settling,
+    Equal,
+    InPlace,
+    Exchanging,
+    Raising,
+)
 
 
-def register(name: str, entry_point: Any, cap: int | None = None, **spaces_given: spaces.Space[Any]) -> str:
+def register(
+    name: str, entry_point: Any, cap: int | None = None, **spaces_given: spaces.Space[Any]
+) -> str:
     """The task's name, registered anew where it was before."""
     gymnasium.registry.pop(f"toys/{name}", None)
     gymnasium.register(f"toys/{name}", entry_point, max_episode_steps=cap, kwargs=spaces_given)

@@ -1,4 +1,6 @@
-"""The same sweep on a real Ray cluster of three raylets on the loopback, while it loses workers and raylets."""
+"""The same sweep on a real Ray cluster of three raylets on the loopback, while it loses workers and
+raylets.
+"""
 
 import _thread
 import contextlib
@@ -51,7 +53,8 @@ out, address = sys.argv[1:]
 executor = on_ray(address)
 
 def linger(works, report, flags, effort):
-    return executor(works, report, flags, effort._replace(entry="tests.experiments.toy_units:linger"))
+    effort = effort._replace(entry="tests.experiments.toy_units:linger")
+    return executor(works, report, flags, effort)
 
 try:
     outcome = sweep(toy_experiment(1), Orders(Path(out), linger), lambda message: None)
@@ -62,7 +65,9 @@ sys.exit(max(failure.error.code for failure in outcome.failures))
 
 
 class Ray(types.SimpleNamespace):
-    """As much of Ray as a driver speaks to. Its tasks end, when they are waited for, with a value or an error."""
+    """As much of Ray as a driver speaks to. Its tasks end, when they are waited for, with a value
+    or an error.
+    """
 
     class RayError(Exception):
         pass
@@ -72,7 +77,13 @@ class Ray(types.SimpleNamespace):
 
     def __init__(self, end=lambda number: None):
         context = types.SimpleNamespace(gcs_address="10.0.0.1:6379")
-        super().__init__(__spec__=True, exceptions=Ray, get_runtime_context=lambda: context, begun=[], cancelled=set())
+        super().__init__(
+            __spec__=True,
+            exceptions=Ray,
+            get_runtime_context=lambda: context,
+            begun=[],
+            cancelled=set(),
+        )
         self.end = end
 
     def init(self, **words):
@@ -120,7 +131,9 @@ def guarded(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {LOOPBACK: "0", MODE: "token", TOKEN: str(token)}.items():
             patch.setenv(name, value)
-        yield pytest.importorskip("ray.cluster_utils").Cluster  # which reads them when it is imported
+        yield pytest.importorskip(
+            "ray.cluster_utils"
+        ).Cluster  # which reads them when it is imported
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +150,11 @@ def cluster(guarded):
 def test_what_fails_every_time_is_set_aside_by_ray_s_retries_too(cluster, tmp_path):
     outcome = toy_sweep(tmp_path, (0, POISON, BROKEN), executor=on_ray(cluster.address))
     assert states(outcome) == {0: {"done"}, POISON: {"failed"}, BROKEN: {"failed"}}
-    assert {path.name: number for path, number in executions(tmp_path).items()} == {"seed0": 1, f"seed{POISON}": 3, f"seed{BROKEN}": 1}
+    assert {path.name: number for path, number in executions(tmp_path).items()} == {
+        "seed0": 1,
+        f"seed{POISON}": 3,
+        f"seed{BROKEN}": 1,
+    }
 
 
 @needs_ray
@@ -155,7 +172,10 @@ def test_640_units_survive_the_loss_of_a_raylet_every_ten_seconds(cluster, tmp_p
             lost += 1
     assert driver.returncode == 0
     assert_each_committed_once(tmp_path, 640)
-    print(f"\n640 units of 10 ms on three raylets, {lost} of them lost: {time.monotonic() - began:.0f} s")
+    print(
+        f"\n640 units of 10 ms on three raylets, {lost} of them lost: "
+        f"{time.monotonic() - began:.0f} s"
+    )
 
 
 @needs_ray
@@ -164,7 +184,11 @@ def test_workers_that_are_killed_are_replaced(cluster, tmp_path):
     driver = drive(tmp_path, 40, cluster.address)
     for _ in range(5):
         time.sleep(2)
-        pids = [int(line.split()[1]) for log in tmp_path.rglob("executed") for line in log.read_text().splitlines()]
+        pids = [
+            int(line.split()[1])
+            for log in tmp_path.rglob("executed")
+            for line in log.read_text().splitlines()
+        ]
         for pid in pids[-1:]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -174,7 +198,9 @@ def test_workers_that_are_killed_are_replaced(cluster, tmp_path):
 
 @needs_ray
 @pytest.mark.filterwarnings("ignore")
-def test_a_head_on_the_loopback_is_found_without_a_variable_of_ray_s(cluster, monkeypatch, tmp_path):
+def test_a_head_on_the_loopback_is_found_without_a_variable_of_ray_s(
+    cluster, monkeypatch, tmp_path
+):
     monkeypatch.delenv(LOOPBACK)
     driver = drive(tmp_path, 1, cluster.address)
     assert driver.wait(timeout=60) == 0
@@ -185,20 +211,35 @@ def test_a_head_on_the_loopback_is_found_without_a_variable_of_ray_s(cluster, mo
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mode", [None, "token"])
 @pytest.mark.parametrize("token", [None, "another one, as long as a token is"])
-def test_a_driver_without_the_cluster_s_token_is_told_of_it_in_one_line(cluster, monkeypatch, tmp_path, mode, token):
+def test_a_driver_without_the_cluster_s_token_is_told_of_it_in_one_line(
+    cluster, monkeypatch, tmp_path, mode, token
+):
     monkeypatch.setenv("HOME", str(tmp_path))  # where Ray looks for a token that nobody names
     monkeypatch.delenv(MODE) if mode is None else monkeypatch.setenv(MODE, mode)
     (tmp_path / "token").write_text(token or "")
     monkeypatch.setenv(TOKEN, str(tmp_path / "token")) if token else monkeypatch.delenv(TOKEN)
-    with pytest.raises(UsageError, match=r"wants its token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH"):
+    with pytest.raises(
+        UsageError, match=r"wants its token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH"
+    ):
         asked_for_ray(tmp_path / "out", "--address", cluster.address)
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(("said", "error"), [("InvalidAuthToken: Authentication token is missing", UsageError), ("Socket closed", TryAgainError)])
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ("InvalidAuthToken: Authentication token is missing", UsageError),
+        ("Socket closed", TryAgainError),
+    ],
+)
 def test_what_a_cluster_says_instead_of_its_versions_is_one_line(monkeypatch, said, error):
     monkeypatch.setattr(on_cluster, "ASK", f"import sys; sys.exit({20 * (said + chr(10))!r})")
-    with pytest.raises(error, match="RAY_AUTH_TOKEN_PATH" if error is UsageError else "Socket closed; ray status --address 10"):
+    with pytest.raises(
+        error,
+        match="RAY_AUTH_TOKEN_PATH"
+        if error is UsageError
+        else "Socket closed; ray status --address 10",
+    ):
         on_cluster._versions("10.0.0.1:6379")
 
 
@@ -212,11 +253,16 @@ def test_what_is_no_ray_cluster_is_not_waited_for_for_long(monkeypatch):
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"ray_version": "2.59.1"}, r"has Ray 2\.59\.1, this driver 2\.60\.0: pip install ray==2\.59\.1$"),
+        (
+            {"ray_version": "2.59.1"},
+            r"has Ray 2\.59\.1, this driver 2\.60\.0: pip install ray==2\.59\.1$",
+        ),
         ({"python_version": "3.10.2"}, r"has Python 3\.10\.2, .*uv venv --python 3\.10\.2"),
     ],
 )
-def test_a_cluster_of_another_version_is_refused_with_the_command_that_installs_it(fake, monkeypatch, tmp_path, changed, told):
+def test_a_cluster_of_another_version_is_refused_with_the_command_that_installs_it(
+    fake, monkeypatch, tmp_path, changed, told
+):
     monkeypatch.setattr(on_cluster, "_versions", lambda address: SAME | changed)
     with pytest.raises(UsageError, match=told):
         asked_for_ray(tmp_path / "out", "--address", "10.0.0.1:6379")
@@ -224,7 +270,12 @@ def test_a_cluster_of_another_version_is_refused_with_the_command_that_installs_
 
 
 def lingering(out, address, units):
-    driver = subprocess.Popen([sys.executable, "-c", LINGERING, str(out), address], cwd=ROOT, env=environment(), start_new_session=True)
+    driver = subprocess.Popen(
+        [sys.executable, "-c", LINGERING, str(out), address],
+        cwd=ROOT,
+        env=environment(),
+        start_new_session=True,
+    )
     deadline = time.monotonic() + 300
     while len(list(out.rglob("lingers"))) < units:
         assert driver.poll() is None and time.monotonic() < deadline
@@ -234,8 +285,13 @@ def lingering(out, address, units):
 
 @needs_ray
 @pytest.mark.filterwarnings("ignore")
-def test_a_lost_head_ends_the_driver_with_75_and_the_same_command_goes_on_elsewhere(guarded, tmp_path):
-    first, second = (guarded(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}) for _ in range(2))
+def test_a_lost_head_ends_the_driver_with_75_and_the_same_command_goes_on_elsewhere(
+    guarded, tmp_path
+):
+    first, second = (
+        guarded(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+        for _ in range(2)
+    )
     driver = lingering(tmp_path, first.address, 1)
     (head,) = first.head_node.all_processes["gcs_server"]
     head.process.kill()
@@ -262,7 +318,9 @@ def test_the_live_view_tells_speed_and_what_is_left(fake, monkeypatch, tmp_path)
     units = survey(expand(toy_experiment(4)), tmp_path)[:4]
     running, beginning, old, waiting = (prepare(unit.run, tmp_path) for unit in units)
     row = {"step": 5_000, "time/fps": 250.0}
-    (running / "train.jsonl").write_text(f'{json.dumps(row | {"step": 4_000})}\n{json.dumps(row)}\n{{"step": 6_00')
+    (running / "train.jsonl").write_text(
+        f'{json.dumps(row | {"step": 4_000})}\n{json.dumps(row)}\n{{"step": 6_00'
+    )
     (beginning / "train.jsonl").touch()
     (old / "train.jsonl").write_text(json.dumps(row) + "\n")
     os.utime(old / "train.jsonl", (0, 0))
@@ -274,7 +332,9 @@ def test_the_live_view_tells_speed_and_what_is_left(fake, monkeypatch, tmp_path)
         heard.append(message)
         watch(message)
 
-    on_ray(None)([Work([path]) for path in (running, beginning, old, waiting)], report, Flags(), Effort())
+    on_ray(None)(
+        [Work([path]) for path in (running, beginning, old, waiting)], report, Flags(), Effort()
+    )
     assert [message for message in heard if message["kind"] == "progress"] == [
         {"kind": "progress", "path": str(running), "step": 5_000, "steps": 20_000, "fps": 250.0},
         {"kind": "progress", "path": str(beginning)},
@@ -316,14 +376,23 @@ def test_a_driver_that_is_asked_to_stop_says_how_to_go_on(fake, monkeypatch, tmp
 
     monkeypatch.setattr(fake, "wait", wait)
     before = signal.getsignal(signal.SIGINT)
-    (failure,) = on_ray(None)([work_on(tmp_path / name) for name in "abc"], lambda message: None, Flags(), Effort())
+    (failure,) = on_ray(None)(
+        [work_on(tmp_path / name) for name in "abc"], lambda message: None, Flags(), Effort()
+    )
     assert failure.error.code == 130 and not failure.final
-    assert str(failure.error) == "stopped by SIGINT with 2 runs left, those under way at a checkpoint; the same command goes on"
+    assert str(failure.error) == (
+        "stopped by SIGINT with 2 runs left, those under way at a checkpoint; the same command "
+        "goes on"
+    )
     assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_second_ctrl_c_is_obeyed_at_once(fake, monkeypatch, tmp_path):
-    monkeypatch.setattr(fake, "wait", lambda pending, **words: (os.kill(os.getpid(), signal.SIGINT), ([], pending))[1])
+    monkeypatch.setattr(
+        fake,
+        "wait",
+        lambda pending, **words: (os.kill(os.getpid(), signal.SIGINT), ([], pending))[1],
+    )
     with pytest.raises(KeyboardInterrupt):
         on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort())
 
@@ -360,14 +429,24 @@ def test_a_head_that_stays_silent_is_lost(fake, hours, monkeypatch, tmp_path):
     monkeypatch.setattr(fake, "wait", lambda pending, **words: ([], pending))
     knock = Mock(side_effect=[None] * 3 + [SILENCE] * 40)
     monkeypatch.setattr(on_cluster, "_knock", knock)
-    with pytest.raises(TryAgainError, match=r"head of the Ray cluster at 10\.0\.0\.1:6379 is lost; start the cluster and the same command again"):
+    with pytest.raises(
+        TryAgainError,
+        match=(
+            r"head of the Ray cluster at 10\.0\.0\.1:6379 is lost; start the cluster and the same "
+            r"command again"
+        ),
+    ):
         on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort())
     assert 10 < knock.call_count < 40
 
 
 def test_a_head_that_is_silent_for_a_while_is_not_lost(fake, hours, monkeypatch, tmp_path):
     knock = Mock(side_effect=[SILENCE] * 20 + [None] + [SILENCE] * 20 + [None])
-    monkeypatch.setattr(fake, "wait", lambda pending, **words: ([], pending) if knock.call_count < 41 else (pending, []))
+    monkeypatch.setattr(
+        fake,
+        "wait",
+        lambda pending, **words: ([], pending) if knock.call_count < 41 else (pending, []),
+    )
     monkeypatch.setattr(on_cluster, "_knock", knock)
     assert on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort()) == []
 
@@ -394,7 +473,14 @@ def test_another_patch_of_python_is_taken_where_ray_is_told_to(fake, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("address", "told"), [(None, "0"), ("127.0.0.1:6379", "0"), ("localhost:6379", "0"), ("::1:6379", "0"), ("10.0.0.1:6379", None)]
+    ("address", "told"),
+    [
+        (None, "0"),
+        ("127.0.0.1:6379", "0"),
+        ("localhost:6379", "0"),
+        ("::1:6379", "0"),
+        ("10.0.0.1:6379", None),
+    ],
 )
 def test_ray_stays_on_the_loopback_where_the_cluster_does(fake, address, told):
     assert on_ray(address)([], lambda message: None, Flags(), Effort()) == []
@@ -403,10 +489,27 @@ def test_ray_stays_on_the_loopback_where_the_cluster_does(fake, address, told):
 
 def asked_for_ray(out, *words):
     """The command, as typed; what it refuses it refuses before it writes."""
-    cli.run(["sweep", "--algorithms", "sac", "--tasks", "gym/Pendulum-v1", "--seeds", "1", "--out", str(out), "--executor", "ray", *words])
+    cli.run(
+        [
+            "sweep",
+            "--algorithms",
+            "sac",
+            "--tasks",
+            "gym/Pendulum-v1",
+            "--seeds",
+            "1",
+            "--out",
+            str(out),
+            "--executor",
+            "ray",
+            *words,
+        ]
+    )
 
 
-def test_without_ray_the_command_that_installs_it_is_told_and_nothing_is_written(monkeypatch, tmp_path):
+def test_without_ray_the_command_that_installs_it_is_told_and_nothing_is_written(
+    monkeypatch, tmp_path
+):
     monkeypatch.setattr(on_cluster.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'dualac\[ray\]'"):
         asked_for_ray(tmp_path / "out")
@@ -415,6 +518,8 @@ def test_without_ray_the_command_that_installs_it_is_told_and_nothing_is_written
 
 def test_a_cluster_that_does_not_answer_is_one_line_and_nothing_is_written(monkeypatch, tmp_path):
     monkeypatch.setattr(on_cluster.importlib.util, "find_spec", lambda name: name)
-    with pytest.raises(TryAgainError, match=r"no Ray cluster answers at 127\.0\.0\.1:1 .*ray start --head"):
+    with pytest.raises(
+        TryAgainError, match=r"no Ray cluster answers at 127\.0\.0\.1:1 .*ray start --head"
+    ):
         asked_for_ray(tmp_path / "out", "--address", "127.0.0.1:1")
     assert not (tmp_path / "out").exists()

@@ -61,7 +61,10 @@ def test_a_run_that_is_owned_is_running(real, tmp_path):
     (path,) = copy.rglob("seed3")
     (path / "DONE").unlink()
     shutil.copy(path / "lock", path / "lock.other")
-    assert {mark.seed: mark.state for mark in survey(copy)[0]} == {3: "running", 4: "done"}  # the lock names this very process
+    assert {mark.seed: mark.state for mark in survey(copy)[0]} == {
+        3: "running",
+        4: "done",
+    }  # the lock names this very process
 
 
 def test_a_damaged_file_is_named_and_the_rest_is_told(toys, tmp_path, capsys):
@@ -79,7 +82,11 @@ def test_the_frame_has_a_row_an_episode_with_where_it_came_from(real, tmp_path, 
 
     told(capsys, "collect", real, "--out", tmp_path)
     table = pyarrow.parquet.read_table(tmp_path / "evaluations.parquet").to_pydict()
-    rows = [json.loads(line) for path in sorted(real.rglob("eval.jsonl")) for line in path.read_text().splitlines()]
+    rows = [
+        json.loads(line)
+        for path in sorted(real.rglob("eval.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
     assert table["return"] == [row["return"] for row in rows]
     assert table["step"] == [row["step"] for row in rows]
     assert set(table["seed"]) == {3, 4} and set(table["algorithm"]) == {"sac"}
@@ -91,9 +98,14 @@ def test_what_is_planned_and_not_there_is_told_wherever_one_looks_from(toys, tmp
     copy = tmp_path / "deeply" / "below" / "copy"
     shutil.copytree(toys, copy)
     shutil.rmtree(copy / "sac" / "gym-Pendulum-v1" / "rr2" / "seed1")
-    counts = {place: json.loads(told(capsys, "status", place, "--json"))["counts"] for place in (tmp_path, copy, copy / "sac", copy / "dac")}
+    counts = {
+        place: json.loads(told(capsys, "status", place, "--json"))["counts"]
+        for place in (tmp_path, copy, copy / "sac", copy / "dac")
+    }
     assert counts[tmp_path] == counts[copy] == {"done": 3, "failed": 2, "missing": 1}
-    assert counts[copy / "sac"] == {"done": 1, "failed": 1, "missing": 1} and counts[copy / "dac"] == {"done": 2, "failed": 1}
+    assert counts[copy / "sac"] == {"done": 1, "failed": 1, "missing": 1} and counts[
+        copy / "dac"
+    ] == {"done": 2, "failed": 1}
     shown = told(capsys, "collect", copy)
     assert "toy: 5 runs (3 done, 2 failed, 1 missing)" in shown
     assert "missing    sac on gym/Pendulum-v1, replay ratio 2, seed 1" in shown
@@ -104,7 +116,9 @@ def test_what_is_planned_and_not_there_is_told_wherever_one_looks_from(toys, tmp
 
 def test_a_run_that_was_once_shorter_is_the_same_run(tmp_path):
     """It has an evaluation at its former end, which one that went on at once has not."""
-    shorter, longer = (trained(a_run(seed=3, steps=steps), tmp_path / str(steps)) for steps in (25, 40))
+    shorter, longer = (
+        trained(a_run(seed=3, steps=steps), tmp_path / str(steps)) for steps in (25, 40)
+    )
     (one,) = merged(read([tmp_path]).runs)
     assert one.path == longer and shorter.exists()
     assert [group.runs[0].path for group in groups.group(read([tmp_path]).runs).groups] == [longer]
@@ -129,7 +143,9 @@ def test_the_same_run_with_other_numbers_is_an_error_that_names_both(real, tmp_p
     shutil.copytree(real, copy)
     (other,) = (path / "eval.jsonl" for path in copy.rglob("seed3"))
     other.write_text(other.read_text().replace('"return": ', '"return": 1', 1))
-    with pytest.raises(DataError, match=r"seed3 and .*seed3 are the same run with different results"):
+    with pytest.raises(
+        DataError, match=r"seed3 and .*seed3 are the same run with different results"
+    ):
         merged(read([real, copy]).runs)
 
 
@@ -144,9 +160,11 @@ def test_the_record_of_a_run_that_was_taken_up_elsewhere_tells_where(tmp_path, c
 
     path = trained(a_run("sac", steps=24), tmp_path)
     monkeypatch.setenv("DUALAC_COMMAND", "dualac train sac --steps 40")
-    monkeypatch.setattr(machine.platform, "node", lambda: "elsewhere")
+    monkeypatch.setattr(fingerprint.platform, "node", lambda: "elsewhere")
     trained(a_run("sac"), tmp_path)
-    assert "resumed at step 24: host elsewhere, command dualac train sac --steps 40" in told(capsys, "show", path)
+    assert "resumed at step 24: host elsewhere, command dualac train sac --steps 40" in told(
+        capsys, "show", path
+    )
     hosts = set(frame(merged(read([tmp_path]).runs))["host"])
     assert len(hosts) == 1 and hosts.pop().endswith("; elsewhere")
 
@@ -163,7 +181,16 @@ def test_a_run_that_was_stopped_before_its_first_row_tells_where(tmp_path, monke
     assert run.status == ("interrupted", 7, "stopped by a signal")
 
 
-@pytest.mark.parametrize("words", [("status", "nowhere"), ("collect", "nowhere"), ("show", "."), ("collect", "empty"), ("status", "empty")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("status", "nowhere"),
+        ("collect", "nowhere"),
+        ("show", "."),
+        ("collect", "empty"),
+        ("status", "empty"),
+    ],
+)
 def test_a_directory_without_runs_is_one_line(words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
@@ -187,24 +214,41 @@ def test_a_directory_without_runs_is_one_line(words, tmp_path, monkeypatch):
         (("sweep", "smoke", "--executor", "slurm"), "slurm"),
         (("sweep", "smoke", "--steps", "2.5"), "whole number"),
         (("sweep", "smoke", "--steps", "0"), "steps must be between 1 and"),
-        (("sweep", "--algorithms", "dac", "--tasks", "gym/Pendulum-v1", "--steps", "0"), "steps must be between 1 and"),
+        (
+            ("sweep", "--algorithms", "dac", "--tasks", "gym/Pendulum-v1", "--steps", "0"),
+            "steps must be between 1 and",
+        ),
         (("sweep", "mine.py"), "no file"),
-        (("sweep", "--algorithms", "dac", "--tasks", "gym/Pendulum-v1", "--scale", "small"), "--scale is that of an experiment"),
-        (("sweep", "smoke", "--explorer.target-kl", "0.1"), "sac has no --explorer.target-kl; for those that have: --algorithms dac"),
+        (
+            ("sweep", "--algorithms", "dac", "--tasks", "gym/Pendulum-v1", "--scale", "small"),
+            "--scale is that of an experiment",
+        ),
+        (
+            ("sweep", "smoke", "--explorer.target-kl", "0.1"),
+            "sac has no --explorer.target-kl; for those that have: --algorithms dac",
+        ),
         (("sweep", "smoke", "--target-kl", "0.1"), "did you mean --explorer.target-kl"),
         (("sweep", "smoke", "--gamma", "x"), "--gamma x: 'x' is not a number"),
         (("sweep", "smoke", "--protocol.metaworld-cap", "50"), "no effect on a task of dmc"),
         (("sweep", "smoke", "--protocol", "nobodys"), "nobodys"),
         (("sweep", "smoke", "--recalibrate"), "add --plan"),
         (("sweep", "smoke", "--scale", "small"), "leave out --scale"),
-        (("sweep", "smoke", "--out", "x" * 300), r"cannot be used \(File name too long\); choose another --out"),
-        (("sweep", "smoke", "--plan", "--out", "x" * 300), r"cannot be used \(File name too long\); choose another --out"),
+        (
+            ("sweep", "smoke", "--out", "x" * 300),
+            r"cannot be used \(File name too long\); choose another --out",
+        ),
+        (
+            ("sweep", "smoke", "--plan", "--out", "x" * 300),
+            r"cannot be used \(File name too long\); choose another --out",
+        ),
         (("status", "x" * 300), r"cannot be used \(File name too long\); name a place that exists"),
         (("show", "x" * 300), r"cannot be used \(File name too long\); name a place that exists"),
         (("sweep", "raises.py"), "no luck"),
     ],
 )
-def test_what_a_sweep_cannot_be_is_told_in_one_line_before_anything_is_begun(words, told, tmp_path, monkeypatch):
+def test_what_a_sweep_cannot_be_is_told_in_one_line_before_anything_is_begun(
+    words, told, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "raises.py").write_text("raise OSError('no luck')\n")
     with pytest.raises(DualacError, match=told):
@@ -219,26 +263,49 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path):
 
 
 def test_what_train_takes_a_sweep_takes_for_every_agent(tmp_path):
-    """An agent that is changed is another, under another name; a run that is changed is not that of the directory."""
+    """An agent that is changed is another, under another name; a run that is changed is not that of
+    the directory.
+    """
     from dualac.cli.commands.experiments import _read
     from dualac.experiments.spec import expand
 
     def runs(*words):
         return expand(_read(["--tasks", "gym/Pendulum-v1", *words])[0])
 
-    words = ("--algorithms", "dac,dac-ln", "--explorer.target-kl", "0.1", "--warmup", "500", "--eval-episodes", "3", "--resets", "20k")
+    words = (
+        "--algorithms",
+        "dac,dac-ln",
+        "--explorer.target-kl",
+        "0.1",
+        "--warmup",
+        "500",
+        "--eval-episodes",
+        "3",
+        "--resets",
+        "20k",
+    )
     one, other = runs(*words)
     assert (one.name, other.name) == ("dac+target_kl0.1", "dac-ln+target_kl0.1")
     assert one.algorithm.explorer.target_kl == other.algorithm.explorer.target_kl == 0.1
     assert (one.warmup, one.protocol.eval_episodes, one.resets) == (500, 3, (20_000,))
-    assert [run.name for run in runs("--algorithms", "dac,sac", "--gamma", "0.9", "--batch-size", "8")] == ["dac+gamma0.9", "sac+gamma0.9"]
-    assert [run.name for run in runs("--algorithms", "dac", "--gamma", "0.99")] == ["dac"]  # which is what it has
-    twice = runs("--algorithms", "dac", "--explorer.optimism.lr", "1e-4", "--explorer.kl-weight.lr", "1e-4")
-    assert [run.name for run in twice] == ["dac+explorer.optimism.lr0.0001+explorer.kl_weight.lr0.0001"]
+    assert [
+        run.name for run in runs("--algorithms", "dac,sac", "--gamma", "0.9", "--batch-size", "8")
+    ] == ["dac+gamma0.9", "sac+gamma0.9"]
+    assert [run.name for run in runs("--algorithms", "dac", "--gamma", "0.99")] == [
+        "dac"
+    ]  # which is what it has
+    twice = runs(
+        "--algorithms", "dac", "--explorer.optimism.lr", "1e-4", "--explorer.kl-weight.lr", "1e-4"
+    )
+    assert [run.name for run in twice] == [
+        "dac+explorer.optimism.lr0.0001+explorer.kl_weight.lr0.0001"
+    ]
 
 
 def test_the_plan_of_another_experiment_s_directory_is_refused(toys):
-    with pytest.raises(DataError, match="holds the experiment 'toy', not 'smoke'; choose another --out"):
+    with pytest.raises(
+        DataError, match="holds the experiment 'toy', not 'smoke'; choose another --out"
+    ):
         cli.run(["sweep", "smoke", "--plan", "--out", str(toys)])
 
 
@@ -249,7 +316,9 @@ def test_the_plan_of_many_runs_does_not_compare_each_with_each(tmp_path, monkeyp
     monkeypatch.setattr(cost, "calibrated", lambda runs, **how: [0.01 for _ in runs])
     compared = []
     monkeypatch.setattr(Run, "__eq__", lambda one, other: compared.append(one) or one is other)
-    assert cli.run(["sweep", "smoke", "--seeds", "300", "--plan", "--out", str(tmp_path / "out")]) == 0
+    assert (
+        cli.run(["sweep", "smoke", "--seeds", "300", "--plan", "--out", str(tmp_path / "out")]) == 0
+    )
     assert len(compared) < 3_000
 
 
@@ -259,17 +328,45 @@ def test_the_plan_tells_what_is_left_and_what_it_takes(tmp_path, capsys, monkeyp
     monkeypatch.setattr(cost, "_measured", lambda questions: [0.01 for _ in questions])
     monkeypatch.setattr(cost.programs, "compilation_cache", lambda: tmp_path / "cache")
     shown = told(
-        capsys, "sweep", "benchmark", "--tasks", "cheetah-run", "--seeds", "2", "--algorithms", "dac,sac", "--plan", "--out", tmp_path / "out"
+        capsys,
+        "sweep",
+        "benchmark",
+        "--tasks",
+        "cheetah-run",
+        "--seeds",
+        "2",
+        "--algorithms",
+        "dac,sac",
+        "--plan",
+        "--out",
+        tmp_path / "out",
     )
     assert "8 in" in shown and "0 done, 0 begun, 8 to begin" in shown
-    # 990,000 steps of learning at replay ratios 2 and 16, two seeds, two agents: 990,000 * 18 * 4 * 0.01 s are 198 hours, beside the simulator's
+    # 990,000 steps of learning at replay ratios 2 and 16, two seeds, two agents: 990,000 * 18 * 4 *
+    # 0.01 s are 198 hours, beside the simulator's
     hours = float(shown.split("about ")[1].split(" core-hours")[0])
     assert 198 < hours < 202
     assert json.loads((tmp_path / "cache" / "calibration.json").read_text())
     assert not (tmp_path / "out").exists()
     monkeypatch.setattr(cost, "_measured", lambda questions: [0.02 for _ in questions])
-    words = ("sweep", "smoke", "--algorithms", "dac", "--steps", "1M", "--plan", "--out", tmp_path / "out")
-    first, again, anew = (float(told(capsys, *words, *more).split("about ")[1].split(" core-hours")[0]) for more in ((), (), ("--recalibrate",)))
+    words = (
+        "sweep",
+        "smoke",
+        "--algorithms",
+        "dac",
+        "--steps",
+        "1M",
+        "--plan",
+        "--out",
+        tmp_path / "out",
+    )
+    first, again, anew = (
+        float(told(capsys, *words, *more).split("about ")[1].split(" core-hours")[0])
+        for more in ((), (), ("--recalibrate",))
+    )
     monkeypatch.setattr(cost, "_measured", lambda questions: [0.04 for _ in questions])
-    later = [float(told(capsys, *words, *more).split("about ")[1].split(" core-hours")[0]) for more in ((), ("--recalibrate",))]
+    later = [
+        float(told(capsys, *words, *more).split("about ")[1].split(" core-hours")[0])
+        for more in ((), ("--recalibrate",))
+    ]
     assert first == again == anew == later[0] < later[1]

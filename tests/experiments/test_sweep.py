@@ -16,7 +16,16 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from tests.experiments.toy_units import BROKEN, FULL, POISON, SHAKY, SPACE, here, toy_experiment, toy_sweep
+from tests.experiments.toy_units import (
+    BROKEN,
+    FULL,
+    POISON,
+    SHAKY,
+    SPACE,
+    here,
+    toy_experiment,
+    toy_sweep,
+)
 from tests.training.runs import ROOT, environment
 
 from dualac import cli
@@ -53,11 +62,27 @@ def swept(tmp_path_factory):
 
 def test_what_fails_every_time_is_set_aside_and_the_rest_is_done(swept):
     out, outcome, _ = swept
-    assert states(outcome) == {0: {"done"}, 1: {"done"}, 2: {"done"}, SHAKY: {"done"}, POISON: {"failed"}, BROKEN: {"failed"}}
+    assert states(outcome) == {
+        0: {"done"},
+        1: {"done"},
+        2: {"done"},
+        SHAKY: {"done"},
+        POISON: {"failed"},
+        BROKEN: {"failed"},
+    }
     reasons = {unit.run.seed: unit.reason for unit in outcome.units if unit.state == "failed"}
     assert "SIGKILL" in reasons[POISON] and reasons[BROKEN] == "the toy is broken"
-    tries = {path.name: number for path, number in executions(out).items() if path.parts[-4] == "sac"}
-    assert tries == {"seed0": 1, "seed1": 1, "seed2": 1, f"seed{SHAKY}": 2, f"seed{POISON}": 3, f"seed{BROKEN}": 1}
+    tries = {
+        path.name: number for path, number in executions(out).items() if path.parts[-4] == "sac"
+    }
+    assert tries == {
+        "seed0": 1,
+        "seed1": 1,
+        "seed2": 1,
+        f"seed{SHAKY}": 2,
+        f"seed{POISON}": 3,
+        f"seed{BROKEN}": 1,
+    }
     assert sum(failure.final for failure in outcome.failures) == 4
 
 
@@ -68,7 +93,9 @@ def test_another_attempt_is_told_of(swept):
 
 def test_a_failure_is_told_of_when_it_happens(swept):
     failed = [message for message in swept[2] if message["kind"] == "failed"]
-    assert sorted(Path(message["path"]).name for message in failed if message["final"]) == sorted(2 * [f"seed{POISON}", f"seed{BROKEN}"])
+    assert sorted(Path(message["path"]).name for message in failed if message["final"]) == sorted(
+        2 * [f"seed{POISON}", f"seed{BROKEN}"]
+    )
     shown = Console(width=200, record=True, file=io.StringIO())
     watch = Watch(shown, swept[1].units)
     for message in failed:
@@ -90,7 +117,9 @@ def seen(units: list[Unit], height: int, running=()) -> list[str]:
 
 def test_the_live_view_shows_the_grid(swept):
     units = swept[1].units
-    shown = seen(units, 40, [unit for unit in units if unit.run.seed == POISON and unit.run.name == "sac"])
+    shown = seen(
+        units, 40, [unit for unit in units if unit.run.seed == POISON and unit.run.name == "sac"]
+    )
     assert [line.split() for line in shown if line.split()[-1:] == ["waiting"]] == [
         ["algorithm", "rr", "task", "done", "running", "failed", "waiting"]
     ]
@@ -99,7 +128,10 @@ def test_the_live_view_shows_the_grid(swept):
 
 def test_the_live_view_of_a_large_sweep_fits_the_terminal():
     experiment = find_experiment("benchmark")
-    units = [Unit(run, run.directory(Path("out")), "missing") for run in expand(scaled(experiment, Scale(seeds=1)))]
+    units = [
+        Unit(run, run.directory(Path("out")), "missing")
+        for run in expand(scaled(experiment, Scale(seeds=1)))
+    ]
     shown = seen(units, 24, units[:5])
     assert len(shown) <= 24
     assert ["dac", "16", "30", "tasks", "30"] in [line.split() for line in shown]
@@ -108,15 +140,21 @@ def test_the_live_view_of_a_large_sweep_fits_the_terminal():
 
 
 def test_a_full_disk_ends_the_sweep_and_the_same_command_goes_on(tmp_path):
-    """Not one run after another: the disk is full for all. What was finished stays, and nothing is set aside."""
+    """Not one run after another: the disk is full for all. What was finished stays, and nothing is
+    set aside.
+    """
     outcome = toy_sweep(tmp_path, (FULL, *range(40)), workers=1)
     assert max(failure.error.code for failure in outcome.failures) == TryAgainError.code
     assert not any(failure.final for failure in outcome.failures)
     assert "failed" not in {unit.state for unit in outcome.units}
     assert len(executions(tmp_path)) < 80
-    before = {path: number for path, number in executions(tmp_path).items() if (path / "DONE").exists()}
+    before = {
+        path: number for path, number in executions(tmp_path).items() if (path / "DONE").exists()
+    }
     (tmp_path / SPACE).touch()
-    assert states(toy_sweep(tmp_path, (FULL, *range(40)), workers=1)) == {seed: {"done"} for seed in (FULL, *range(40))}
+    assert states(toy_sweep(tmp_path, (FULL, *range(40)), workers=1)) == {
+        seed: {"done"} for seed in (FULL, *range(40))
+    }
     assert before.items() <= executions(tmp_path).items()
 
 
@@ -133,8 +171,12 @@ def test_a_driver_without_space_stops_its_workers_before_it_ends(tmp_path):
         begun.append(work)
 
     def few(works, report, flags, effort):
-        works = [work._replace(prepare=lambda work=work: (full(work), work.prepare())) for work in works]
-        return launch(works, report, flags, effort._replace(entry="tests.experiments.toy_units:linger"))
+        works = [
+            work._replace(prepare=lambda work=work: (full(work), work.prepare())) for work in works
+        ]
+        return launch(
+            works, report, flags, effort._replace(entry="tests.experiments.toy_units:linger")
+        )
 
     with pytest.raises(TryAgainError, match="free space"):
         sweep(toy_experiment(3), Orders(tmp_path, few, workers=2), lambda message: None)
@@ -142,7 +184,9 @@ def test_a_driver_without_space_stops_its_workers_before_it_ends(tmp_path):
 
 
 def test_a_full_disk_where_a_run_s_directory_is_made_is_the_disk_s_fault(tmp_path, monkeypatch):
-    """Found by the driver, before any worker has the run: 75, and not a word of a checkpoint that is not there."""
+    """Found by the driver, before any worker has the run: 75, and not a word of a checkpoint that
+    is not there.
+    """
 
     def full(self, *words, **how):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self))
@@ -150,7 +194,9 @@ def test_a_full_disk_where_a_run_s_directory_is_made_is_the_disk_s_fault(tmp_pat
     heard: list[dict] = []
     claim(tmp_path, "toy", expand(toy_experiment(1)))
     monkeypatch.setattr(Path, "mkdir", full)
-    with pytest.raises(TryAgainError, match=r"seed0 cannot be used \(No space left on device\); free space"):
+    with pytest.raises(
+        TryAgainError, match=r"seed0 cannot be used \(No space left on device\); free space"
+    ):
         toy_sweep(tmp_path, 1, heard.append)
     assert not [message for message in heard if message["kind"] == "failed"]
 
@@ -159,7 +205,9 @@ def test_a_run_that_another_process_owns_does_not_bring_down_the_sweep(tmp_path)
     toy_sweep(tmp_path, 2, executor=here)
     path = tmp_path / "sac" / "gym-Pendulum-v1" / "rr2" / "seed0"
     with owned(path):
-        outcome = toy_sweep(tmp_path, 2, grid={"steps": 30_000})  # its run.json is to be written anew
+        outcome = toy_sweep(
+            tmp_path, 2, grid={"steps": 30_000}
+        )  # its run.json is to be written anew
     assert [failure.error.code for failure in outcome.failures] == [LockedError.code]
     assert Counter(unit.state for unit in outcome.units) == {"done": 3, "begun": 1}
 
@@ -167,9 +215,15 @@ def test_a_run_that_another_process_owns_does_not_bring_down_the_sweep(tmp_path)
 def test_more_steps_continue_runs_whose_resets_lay_behind_their_end(tmp_path):
     resets = {"resets": {2: (25_000, 40_000)}}
     toy_sweep(tmp_path, 1, executor=here, grid=resets)
-    assert {unit.state for unit in survey(expand(toy_experiment(1, **resets)), tmp_path)} == {"done"}
-    assert {unit.state for unit in survey(expand(toy_experiment(1, **resets, steps=30_000)), tmp_path)} == {"begun"}
-    assert states(toy_sweep(tmp_path, 1, executor=here, grid={**resets, "steps": 30_000})) == {0: {"done"}}
+    assert {unit.state for unit in survey(expand(toy_experiment(1, **resets)), tmp_path)} == {
+        "done"
+    }
+    assert {
+        unit.state for unit in survey(expand(toy_experiment(1, **resets, steps=30_000)), tmp_path)
+    } == {"begun"}
+    assert states(toy_sweep(tmp_path, 1, executor=here, grid={**resets, "steps": 30_000})) == {
+        0: {"done"}
+    }
     with pytest.raises(DataError, match="resets"):
         toy_sweep(tmp_path, 1, grid={"resets": {2: (26_000,)}, "steps": 40_000})
 
@@ -212,21 +266,36 @@ def test_a_directory_remembers_how_far_each_seed_is_to_go(tmp_path):
     toy_sweep(tmp_path, 2, executor=here)
     toy_sweep(tmp_path, (1, 2), executor=here, grid={"steps": 30_000})
     marks, _ = told_survey(tmp_path)
-    assert {(mark.seed, mark.steps, mark.state) for mark in marks} == {(0, 20_000, "done"), (1, 30_000, "done"), (2, 30_000, "done")}
+    assert {(mark.seed, mark.steps, mark.state) for mark in marks} == {
+        (0, 20_000, "done"),
+        (1, 30_000, "done"),
+        (2, 30_000, "done"),
+    }
     plan = json.loads((tmp_path / "plan.json").read_text())["runs"]
-    assert [(cell["steps"], cell["seeds"]) for cell in plan if cell["name"] == "sac"] == [(20_000, [0]), (30_000, [1, 2])]
+    assert [(cell["steps"], cell["seeds"]) for cell in plan if cell["name"] == "sac"] == [
+        (20_000, [0]),
+        (30_000, [1, 2]),
+    ]
 
 
 def test_sweeps_that_start_together_lose_nothing_of_the_plan(tmp_path):
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda seed: claim(tmp_path, "toy", expand(toy_experiment((seed,)))), range(40)))
-    assert [cell["seeds"] for cell in json.loads((tmp_path / "plan.json").read_text())["runs"]] == [list(range(40))] * 2
+        list(
+            pool.map(
+                lambda seed: claim(tmp_path, "toy", expand(toy_experiment((seed,)))), range(40)
+            )
+        )
+    assert [cell["seeds"] for cell in json.loads((tmp_path / "plan.json").read_text())["runs"]] == [
+        list(range(40))
+    ] * 2
 
 
 def test_where_nothing_is_new_the_plan_is_not_written(tmp_path, monkeypatch):
     claim(tmp_path, "toy", expand(toy_experiment(3)))
     before = (tmp_path / "plan.json").stat()
-    monkeypatch.setattr(fcntl, "flock", None)  # a finished sweep in a directory that may only be read
+    monkeypatch.setattr(
+        fcntl, "flock", None
+    )  # a finished sweep in a directory that may only be read
     claim(tmp_path, "toy", expand(toy_experiment(2)))
     assert (tmp_path / "plan.json").stat() == before
 
@@ -244,7 +313,9 @@ def test_the_directory_of_another_experiment_is_refused(tmp_path):
         toy_sweep(tmp_path, 1)
 
 
-@pytest.mark.parametrize("damage", ["[]", "{", '{"experiment": "toy"}', '{"experiment": "toy", "runs": [3]}'])
+@pytest.mark.parametrize(
+    "damage", ["[]", "{", '{"experiment": "toy"}', '{"experiment": "toy", "runs": [3]}']
+)
 def test_a_plan_that_is_damaged_is_one_line(damage, tmp_path):
     (tmp_path / "plan.json").write_text(damage)
     with pytest.raises(DataError, match=r"plan\.json"):
@@ -254,8 +325,14 @@ def test_a_plan_that_is_damaged_is_one_line(damage, tmp_path):
 def test_a_run_that_is_marked_as_failed_and_as_done_is_failed_to_everyone(tmp_path):
     toy_sweep(tmp_path, 1, executor=here)
     for path in tmp_path.rglob("seed0"):
-        (path / "FAILED").write_text(json.dumps({"step": 20_000, "reason": "finished twice", "error": "DataError"}))
-    assert {unit.state for unit in survey(expand(toy_experiment(1)), tmp_path)} == {mark.state for mark in told_survey(tmp_path)[0]} == {"failed"}
+        (path / "FAILED").write_text(
+            json.dumps({"step": 20_000, "reason": "finished twice", "error": "DataError"})
+        )
+    assert (
+        {unit.state for unit in survey(expand(toy_experiment(1)), tmp_path)}
+        == {mark.state for mark in told_survey(tmp_path)[0]}
+        == {"failed"}
+    )
 
 
 def test_a_directory_that_holds_another_run_is_refused_with_the_difference(tmp_path):
@@ -270,17 +347,26 @@ def test_what_was_not_started_is_told_in_a_short_line():
     launcher = _Launcher(lambda message: None, Flags(), Effort())
     launcher._asked.append(130)
     (failure,) = launcher.run([Work([Path(f"run{i}")]) for i in range(400)])
-    assert str(failure.error) == "not started: run0 run1 run2 and 397 more; the same command starts them"
+    assert (
+        str(failure.error)
+        == "not started: run0 run1 run2 and 397 more; the same command starts them"
+    )
     assert failure.error.code == 130
 
 
-def test_what_is_set_aside_and_how_it_is_begun_anew_is_told_at_the_end(tmp_path, capsys, monkeypatch):
+def test_what_is_set_aside_and_how_it_is_begun_anew_is_told_at_the_end(
+    tmp_path, capsys, monkeypatch
+):
     def broken(works, *rest):
         for work in works:
             work.prepare()
         return [Failure(work, RunFailedError("the toy is broken")) for work in works]
 
-    monkeypatch.setattr(cli_experiments, "_read", lambda words: (toy_experiment((BROKEN,)), cli_experiments._parser().parse(words)))
+    monkeypatch.setattr(
+        cli_experiments,
+        "_read",
+        lambda words: (toy_experiment((BROKEN,)), cli_experiments._parser().parse(words)),
+    )
     monkeypatch.setattr("dualac.execution.local.launch", broken)
     assert cli.run(["sweep", "--out", str(tmp_path)]) == 3
     assert "2 set aside (--retry-failed begins anew with them)" in capsys.readouterr().out
@@ -293,10 +379,17 @@ def test_the_longest_runs_come_first(tmp_path):
 
 
 def test_an_experiment_may_ask_that_its_runs_begin_in_the_order_of_its_plan(tmp_path):
-    grids = tuple(Grid(("sac", "dac"), ("gym/Pendulum-v1",), seeds=(seed,), steps=20_000) for seed in range(2))
+    grids = tuple(
+        Grid(("sac", "dac"), ("gym/Pendulum-v1",), seeds=(seed,), steps=20_000) for seed in range(2)
+    )
     experiment = Experiment("toy", "which comes first?", grids, order="as-planned")
     units = order(experiment, survey(expand(experiment), tmp_path))
-    assert [(unit.run.name, unit.run.seed) for unit in units] == [("sac", 0), ("dac", 0), ("sac", 1), ("dac", 1)]
+    assert [(unit.run.name, unit.run.seed) for unit in units] == [
+        ("sac", 0),
+        ("dac", 0),
+        ("sac", 1),
+        ("dac", 1),
+    ]
 
 
 def test_deliver_gives_every_agent_the_same_whenever_it_is_stopped():
@@ -308,16 +401,28 @@ def test_deliver_gives_every_agent_the_same_whenever_it_is_stopped():
         assert len({(run.task, run.seed, run.steps, run.replay_ratio) for run in cell}) == 1
 
 
-def test_a_second_commit_of_the_same_is_none_and_of_something_else_an_error_that_names_both(tmp_path):
+def test_a_second_commit_of_the_same_is_none_and_of_something_else_an_error_that_names_both(
+    tmp_path,
+):
     def rows(*returns: float) -> None:
-        (tmp_path / "eval.jsonl").write_text("".join(json.dumps({"step": 10 * i, "return": one}) + "\n" for i, one in enumerate(returns)))
+        (tmp_path / "eval.jsonl").write_text(
+            "".join(
+                json.dumps({"step": 10 * i, "return": one}) + "\n" for i, one in enumerate(returns)
+            )
+        )
 
     rows(0, 1)
     commit(tmp_path, 10, "me")
     commit(tmp_path, 10, "me")
     for other, step in (((0, 2), 10), ((1, 1, 3), 20)):
         rows(*other)
-        with pytest.raises(DataError, match=r"finished twice with different results: .*DONE tells of other rows than .*eval.jsonl"):
+        with pytest.raises(
+            DataError,
+            match=(
+                r"finished twice with different results: .*DONE tells of other rows than "
+                r".*eval.jsonl"
+            ),
+        ):
             commit(tmp_path, step, "me")
     rows(0, 1, 3)
     commit(tmp_path, 20, "me")
@@ -389,5 +494,8 @@ def test_6400_units_survive_twenty_deaths_of_their_driver(tmp_path):
     assert drive(tmp_path, units // 2).wait() == 0
     assert_each_committed_once(tmp_path, units)
     seconds = time.monotonic() - began
-    print(f"\n{units} units of 10 ms, driver killed 20 times: {seconds:.0f} s, of which {units * 0.01 / 2:.0f} s are the units on two cores")
+    print(
+        f"\n{units} units of 10 ms, driver killed 20 times: {seconds:.0f} s, of which "
+        f"{units * 0.01 / 2:.0f} s are the units on two cores"
+    )
     assert seconds < 300 + units * 0.01

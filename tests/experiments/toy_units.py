@@ -1,6 +1,7 @@
 """Units of work that take ten milliseconds, or die: what a sweep is made of, without the learning.
 
-python -m tests.experiments.toy_units OUT SEEDS [ADDRESS]      the driver of a sweep of such units, on this machine or on a Ray cluster
+python -m tests.experiments.toy_units OUT SEEDS [ADDRESS]      the driver of a sweep of such units,
+on this machine or on a Ray cluster
 """
 
 import errno
@@ -19,16 +20,24 @@ from dualac.runs.lock import Attempt, owned
 from dualac.training.run import commit, load
 
 ENTRY = "tests.experiments.toy_units:carry_out"
-POISON, BROKEN, SHAKY, FULL = range(90_001, 90_005)  # seeds that always kill their process, fail by their own account, die once, find no space
+POISON, BROKEN, SHAKY, FULL = range(
+    90_001, 90_005
+)  # seeds that always kill their process, fail by their own account, die once, find no space
 SPACE = "space"  # the file in the sweep's directory that says there is some again
 
 
 def toy_experiment(seeds, tasks=("gym/Pendulum-v1",), **changes) -> Experiment:
-    return Experiment("toy", "does the control plane hold?", (Grid(("sac", "dac"), tasks, seeds=seeds, **{"steps": 20_000, **changes}),))
+    return Experiment(
+        "toy",
+        "does the control plane hold?",
+        (Grid(("sac", "dac"), tasks, seeds=seeds, **{"steps": 20_000, **changes}),),
+    )
 
 
 def carry_out(paths: list[Path], report, flags) -> None:
-    """As `loop.train` does: own the run, begin an attempt, write rows, commit. Each execution leaves a line in a log that no attempt shares."""
+    """As `loop.train` does: own the run, begin an attempt, write rows, commit. Each execution
+    leaves a line in a log that no attempt shares.
+    """
     (path,) = paths
     with owned(path):
         run = load(path)
@@ -38,17 +47,41 @@ def carry_out(paths: list[Path], report, flags) -> None:
         if run.seed == POISON or (run.seed == SHAKY and attempt.number == 1):
             os.kill(os.getpid(), signal.SIGKILL)
         if run.seed == BROKEN:
-            (path / "FAILED").write_text(json.dumps({"step": 7, "reason": "the toy is broken", "error": "RunFailedError"}))
+            (path / "FAILED").write_text(
+                json.dumps({"step": 7, "reason": "the toy is broken", "error": "RunFailedError"})
+            )
             raise RunFailedError("the toy is broken")
         if run.seed == FULL and not (path.parents[3] / SPACE).exists():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path / "eval.jsonl"))
         (path / "events.jsonl").touch()
-        report({"kind": "progress", "path": str(path), "seed": run.seed, "step": 1, "steps": run.steps, "fps": 1.0, "metrics": {}})
+        report(
+            {
+                "kind": "progress",
+                "path": str(path),
+                "seed": run.seed,
+                "step": 1,
+                "steps": run.steps,
+                "fps": 1.0,
+                "metrics": {},
+            }
+        )
         time.sleep(0.01)
         attempt.require()
-        (path / "eval.jsonl").write_text(json.dumps({"step": run.steps, "episode": 0, "return": run.seed / 7}) + "\n")
+        (path / "eval.jsonl").write_text(
+            json.dumps({"step": run.steps, "episode": 0, "return": run.seed / 7}) + "\n"
+        )
         commit(path, run.steps, run.identity())
-        report({"kind": "done", "path": str(path), "seed": run.seed, "step": run.steps, "steps": run.steps, "fps": 1.0, "metrics": {}})
+        report(
+            {
+                "kind": "done",
+                "path": str(path),
+                "seed": run.seed,
+                "step": run.steps,
+                "steps": run.steps,
+                "fps": 1.0,
+                "metrics": {},
+            }
+        )
 
 
 def linger(paths: list[Path], report, flags) -> None:
@@ -70,7 +103,9 @@ def here(works: list[Work], report, flags, effort) -> list[Failure]:
     return []
 
 
-def toy_sweep(out: Path, seeds, report=lambda message: None, executor=launch, grid=None, **orders) -> Outcome:
+def toy_sweep(
+    out: Path, seeds, report=lambda message: None, executor=launch, grid=None, **orders
+) -> Outcome:
     def toys(works, report, flags, effort: Effort):
         return executor(works, report, flags, effort._replace(entry=ENTRY, pause=0.05))
 

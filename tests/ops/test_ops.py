@@ -19,13 +19,18 @@ from dualac.machine.cores import usable_cores
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 
 
-def some_networks(sizes: list[int], seed: int = 0, rows: int = 9, networks: int = 1) -> tuple[jax.Array, list[list[ops.Layer]]]:
+def some_networks(
+    sizes: list[int], seed: int = 0, rows: int = 9, networks: int = 1
+) -> tuple[jax.Array, list[list[ops.Layer]]]:
     draw = np.random.default_rng(seed)
 
     def normal(*shape: int) -> jax.Array:
         return jnp.asarray(draw.normal(size=shape), jnp.float32)
 
-    return normal(rows, sizes[0]), [[(normal(n, m) / n**0.5, normal(m)) for n, m in itertools.pairwise(sizes)] for _ in range(networks)]
+    return normal(rows, sizes[0]), [
+        [(normal(n, m) / n**0.5, normal(m)) for n, m in itertools.pairwise(sizes)]
+        for _ in range(networks)
+    ]
 
 
 def slopes(x: jax.Array, stacks: list[list[ops.Layer]]) -> Any:
@@ -50,7 +55,12 @@ def test_where_there_is_a_compiler_the_passes_are_had():
 
 
 @settings(max_examples=40)
-@given(st.lists(st.integers(1, 70), min_size=2, max_size=4), st.integers(8, 60), st.integers(1, 3), st.integers(0, 1000))
+@given(
+    st.lists(st.integers(1, 70), min_size=2, max_size=4),
+    st.integers(8, 60),
+    st.integers(1, 3),
+    st.integers(0, 1000),
+)
 def test_layers_are_those_of_xla(sizes: list[int], rows: int, networks: int, seed: int):
     given = some_networks(sizes, seed, rows, networks)
     ours = everything(*given)
@@ -60,11 +70,18 @@ def test_layers_are_those_of_xla(sizes: list[int], rows: int, networks: int, see
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4 * max(1.0, np.abs(other).max()))
 
 
-@pytest.mark.parametrize("networks", [2, 40], ids=lambda count: f"{count} networks")  # the latter by two passes
+@pytest.mark.parametrize(
+    "networks", [2, 40], ids=lambda count: f"{count} networks"
+)  # the latter by two passes
 def test_networks_that_go_together_are_what_each_is_alone_to_the_bit(networks: int):
     x, stacks = some_networks([6, 40, 33, 2], rows=24, networks=networks)
     y, of_input, *of_layers = everything(x, stacks)
-    slope = jax.jit(jax.grad(lambda x, stacks, weights: (jnp.sin(ops.layers([x], stacks)) * weights).sum(), argnums=(0, 1)))
+    slope = jax.jit(
+        jax.grad(
+            lambda x, stacks, weights: (jnp.sin(ops.layers([x], stacks)) * weights).sum(),
+            argnums=(0, 1),
+        )
+    )
     weights = jnp.arange(1.0, 1.0 + y.size).reshape(y.shape)
     alone = [slope(x, [stack], weights[index][None]) for index, stack in enumerate(stacks)]
     for one, found in zip(jax.tree.leaves([of_one for _, of_one in alone]), of_layers, strict=True):
@@ -105,7 +122,12 @@ def test_slopes_that_nobody_asks_for_are_not_computed():
     loss = lambda obs, action, stacks: ops.layers([obs, action], stacks).sum()  # noqa: E731
 
     def calls(argnums: int) -> list[str]:
-        program = jax.jit(jax.grad(loss, argnums=argnums)).lower(x[:, :11], x[:, 11:], stacks).compile().as_text()
+        program = (
+            jax.jit(jax.grad(loss, argnums=argnums))
+            .lower(x[:, :11], x[:, 11:], stacks)
+            .compile()
+            .as_text()
+        )
         return sorted(re.findall(r'custom_call_target="dualac_(\w+)"', program))
 
     assert calls(0) == calls(1) == ["backward", "backward", "forward"]
@@ -115,19 +137,30 @@ def test_slopes_that_nobody_asks_for_are_not_computed():
 def some_parameters(seed: int) -> dict[str, jax.Array]:
     draw = np.random.default_rng(seed)
     return {
-        name: jnp.asarray(draw.normal(size=shape) ** 2, jnp.float32) for name, shape in {"a": (90, 111), "b": (3,), "c": (20_001,), "d": ()}.items()
+        name: jnp.asarray(draw.normal(size=shape) ** 2, jnp.float32)
+        for name, shape in {"a": (90, 111), "b": (3,), "c": (20_001,), "d": ()}.items()
     }
 
 
 def test_adam_and_polyak_are_those_of_xla():
     learned, grads = tuple(map(some_parameters, range(3))), some_parameters(3)
     step, least = jnp.float32(3e-2), jnp.float32(1e-3)
-    moved = jax.jit(lambda: (ops.adam(learned, grads, step, least, b1=0.5, b2=0.99), ops.polyak(*learned[:2], 0.005)))
+    moved = jax.jit(
+        lambda: (
+            ops.adam(learned, grads, step, least, b1=0.5, b2=0.99),
+            ops.polyak(*learned[:2], 0.005),
+        )
+    )
     text = moved.lower().as_text()
     assert "dualac_descend" in text and "dualac_follow" in text
     ours = moved()
     with ops.by_xla():
-        theirs = jax.jit(lambda: (ops.adam(learned, grads, step, least, b1=0.5, b2=0.99), ops.polyak(*learned[:2], 0.005)))()
+        theirs = jax.jit(
+            lambda: (
+                ops.adam(learned, grads, step, least, b1=0.5, b2=0.99),
+                ops.polyak(*learned[:2], 0.005),
+            )
+        )()
     for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
 
@@ -139,18 +172,31 @@ def test_the_length_of_the_gradient_is_measured_on_the_way(sizes: list[int], see
     grads = [jnp.asarray(draw.normal(size=size), jnp.float32) for size in (*sizes, ops.SMALL)]
     grads[0] = jnp.append(grads[0], 1e3)  # seen wherever it is
     zeros = jax.tree.map(jnp.zeros_like, grads)
-    found = ops.adam((zeros, zeros, zeros), grads, jnp.float32(1), jnp.float32(1), b1=0.5, b2=0.99)[3]
-    assert float(found) == pytest.approx(np.linalg.norm(np.concatenate(grads).astype(np.float64)), rel=1e-5)
+    found = ops.adam((zeros, zeros, zeros), grads, jnp.float32(1), jnp.float32(1), b1=0.5, b2=0.99)[
+        3
+    ]
+    assert float(found) == pytest.approx(
+        np.linalg.norm(np.concatenate(grads).astype(np.float64)), rel=1e-5
+    )
 
 
-def some_quantiles(critics: int, rows: int, quantiles: int, targets: int, seed: int = 0) -> tuple[jax.Array, jax.Array]:
+def some_quantiles(
+    critics: int, rows: int, quantiles: int, targets: int, seed: int = 0
+) -> tuple[jax.Array, jax.Array]:
     draw = np.random.default_rng(seed)
-    return jnp.asarray(draw.normal(size=(critics, rows, quantiles)), jnp.float32), jnp.asarray(draw.normal(size=(rows, targets)), jnp.float32)
+    return jnp.asarray(draw.normal(size=(critics, rows, quantiles)), jnp.float32), jnp.asarray(
+        draw.normal(size=(rows, targets)), jnp.float32
+    )
 
 
 @settings(max_examples=40)
-@given(st.tuples(*(st.integers(1, most) for most in (3, 9, 70, 40, 1000))), st.floats(0.125, 3.0, width=32))
-def test_the_loss_of_quantiles_and_its_slopes_are_those_of_xla(sizes_and_seed: tuple[int, ...], kappa: float):
+@given(
+    st.tuples(*(st.integers(1, most) for most in (3, 9, 70, 40, 1000))),
+    st.floats(0.125, 3.0, width=32),
+)
+def test_the_loss_of_quantiles_and_its_slopes_are_those_of_xla(
+    sizes_and_seed: tuple[int, ...], kappa: float
+):
     given = some_quantiles(*sizes_and_seed)
     assert "dualac_regress" in jax.jit(lambda: ops.regress(*given, kappa)).lower().as_text()
     ours = ops.regress(*given, kappa)
@@ -160,8 +206,14 @@ def test_the_loss_of_quantiles_and_its_slopes_are_those_of_xla(sizes_and_seed: t
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4 * max(1.0, np.abs(other).max()))
 
 
-@pytest.mark.parametrize("shapes", [((2, 8, 5), (1, 5)), ((2, 8, 5), (9, 5)), ((8, 5), (8, 5)), ((2, 8, 5), (5,))], ids=str)
-def test_quantiles_that_do_not_fit_their_targets_are_refused(shapes: tuple[tuple[int, ...], tuple[int, ...]]):
+@pytest.mark.parametrize(
+    "shapes",
+    [((2, 8, 5), (1, 5)), ((2, 8, 5), (9, 5)), ((8, 5), (8, 5)), ((2, 8, 5), (5,))],
+    ids=str,
+)
+def test_quantiles_that_do_not_fit_their_targets_are_refused(
+    shapes: tuple[tuple[int, ...], tuple[int, ...]],
+):
     with pytest.raises(TypeError, match="unlike"):
         ops.regress(*map(jnp.ones, shapes), 1.0)
 
@@ -169,10 +221,16 @@ def test_quantiles_that_do_not_fit_their_targets_are_refused(shapes: tuple[tuple
 @pytest.mark.parametrize("whose", ["a value's", "a target's"])
 def test_a_quantile_that_is_no_number_is_seen_in_its_own_row_alone(whose: str):
     zs, target = some_quantiles(2, 5, 40, 30)
-    zs, target = (zs.at[1, 3, 35].set(jnp.nan), target) if whose == "a value's" else (zs, target.at[3, 7].set(jnp.nan))
+    zs, target = (
+        (zs.at[1, 3, 35].set(jnp.nan), target)
+        if whose == "a value's"
+        else (zs, target.at[3, 7].set(jnp.nan))
+    )
     for found in jax.jit(lambda zs, target: ops.regress(zs, target, 1.0))(zs, target):
         of_rows = np.isnan(np.asarray(found)).reshape(2, 5, -1).any(axis=-1)
-        assert np.argwhere(of_rows).tolist() == ([[1, 3]] if whose == "a value's" else [[0, 3], [1, 3]])
+        assert np.argwhere(of_rows).tolist() == (
+            [[1, 3]] if whose == "a value's" else [[0, 3], [1, 3]]
+        )
 
 
 TEAM = """
@@ -184,15 +242,19 @@ from dualac import kernels
 from tests.kernels.test_kernels import slopes, some_networks, some_parameters, some_quantiles
 
 given = [some_networks(sizes, rows=rows, networks=count) for sizes, rows, count in (
-    ([23, 256, 250, 12], 256, 1), ([5, 300, 1], 100, 1), ([23, 256, 256, 1], 256, 2), ([7, 90, 40], 30, 5))]
+    ([23, 256, 250, 12], 256, 1), ([5, 300, 1], 100, 1),
+    ([23, 256, 256, 1], 256, 2), ([7, 90, 40], 30, 5))]
 learned, grads = tuple(map(some_parameters, range(3))), some_parameters(3)
-descend = lambda learned, grads: ops.adam(learned, grads, np.float32(3e-2), np.float32(1e-3), b1=0.5, b2=0.99)
+rates = np.float32(3e-2), np.float32(1e-3)
+descend = lambda learned, grads: ops.adam(learned, grads, *rates, b1=0.5, b2=0.99)
 # What is below the smallest normal number XLA takes for zero, and so must whoever helps.
 x, (stack,) = some_networks([30, 64, 64], rows=256)
 tiny = lambda: ops.layers([x * 1e-20], [[(kernel * 1e-20, 0 * bias) for kernel, bias in stack]])
 fading = jax.tree.map(lambda leaf: 0 * leaf + 1e-38, learned)
-programs = [jax.jit(lambda: ([slopes(*one) for one in given], descend(learned, grads), ops.polyak(*learned[:2], 0.005))), jax.jit(tiny)]
-programs.append(jax.jit(lambda: [ops.regress(*some_quantiles(critics, 99, 50, 60), 1.0) for critics in (1, 2, 5)]))
+moved = lambda: (descend(learned, grads), ops.polyak(*learned[:2], 0.005))
+programs = [jax.jit(lambda: ([slopes(*one) for one in given], moved())), jax.jit(tiny)]
+quantiles = [some_quantiles(critics, 99, 50, 60) for critics in (1, 2, 5)]
+programs.append(jax.jit(lambda: [ops.regress(*some, 1.0) for some in quantiles]))
 programs.append(jax.jit(lambda: descend(fading, jax.tree.map(jnp.zeros_like, grads))))
 
 def all_of_it():
@@ -207,7 +269,8 @@ assert all(same() for _ in range(20)), "shared"
 time.sleep(0.1)  # in which helpers fall asleep
 assert same(), "woken"
 found = []
-threads = [threading.Thread(target=lambda: found.extend(same() for _ in range(10))) for _ in range(4)]
+often = lambda: found.extend(same() for _ in range(10))
+threads = [threading.Thread(target=often) for _ in range(4)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 assert found == [True] * 40, "at the same time"
@@ -217,7 +280,9 @@ print("the same bits")
 
 @pytest.mark.parametrize("helpers", [1, 3])
 def test_how_many_threads_share_a_pass_changes_no_bit(helpers: int):
-    """Helpers on other cores, or on one that all share; asleep or awake; and passes that other threads ask for meanwhile."""
+    """Helpers on other cores, or on one that all share; asleep or awake; and passes that other
+    threads ask for meanwhile.
+    """
     cores = usable_cores()[-1:] * helpers
     told = python("-c", TEAM.replace("{cores}", str(cores)))
     assert told.stdout.strip() == "the same bits", told.stderr
@@ -228,19 +293,34 @@ def test_without_a_compiler_it_is_all_xla_s(tmp_path):
     assert python("-c", code, JAX_COMPILATION_CACHE_DIR=str(tmp_path)).stdout.strip() == "True True"
     (kept,) = tmp_path.glob("*.so")
     kept.write_bytes(kept.read_bytes()[:1000])
-    assert python("-c", code, JAX_COMPILATION_CACHE_DIR=str(tmp_path)).stdout.strip() == "True True"  # made anew
-    for compiler, why in (("no-such-compiler", "No such file or directory: 'no-such-compiler'"), ("false", "false could not compile the kernels")):
+    assert (
+        python("-c", code, JAX_COMPILATION_CACHE_DIR=str(tmp_path)).stdout.strip() == "True True"
+    )  # made anew
+    for compiler, why in (
+        ("no-such-compiler", "No such file or directory: 'no-such-compiler'"),
+        ("false", "false could not compile the kernels"),
+    ):
         told = python("-c", code, CC=compiler, JAX_COMPILATION_CACHE_DIR="").stdout.strip()
         assert told.startswith("False False ") and why in told
-    assert python("-c", code, DUALAC_KERNELS="xla").stdout.strip() == "False False DUALAC_KERNELS is xla"
-    assert "DUALAC_KERNELS may be xla or not be set, not 'eigen'" in python("-c", code, DUALAC_KERNELS="eigen").stderr
+    assert (
+        python("-c", code, DUALAC_KERNELS="xla").stdout.strip()
+        == "False False DUALAC_KERNELS is xla"
+    )
+    assert (
+        "DUALAC_KERNELS may be xla or not be set, not 'eigen'"
+        in python("-c", code, DUALAC_KERNELS="eigen").stderr
+    )
     assert "No closing quotation" in python("-c", code, CC='cc "').stderr
 
 
 def test_what_does_not_fit_is_refused():
     x, (stack, *_) = some_networks([5, 40, 3])
     _, (other, *_) = some_networks([5, 30, 3])
-    for inputs, stacks in (([x, x], [stack]), ([x], [stack[::-1]]), ([x], [[(stack[0][0], jnp.zeros(1)), stack[1]]])):
+    for inputs, stacks in (
+        ([x, x], [stack]),
+        ([x], [stack[::-1]]),
+        ([x], [[(stack[0][0], jnp.zeros(1)), stack[1]]]),
+    ):
         with pytest.raises(TypeError, match="does not fit what it is given"):
             ops.layers(inputs, stacks)
     for stacks in ([stack, other], [stack, stack[:1]], [], [[]]):
@@ -248,18 +328,33 @@ def test_what_does_not_fit_is_refused():
             ops.layers([x], stacks)
     with pytest.raises(TypeError, match=r"unlike \(2, 8, 4\), \(8, 2, 1\)"):
         ops.layers([jnp.ones((2, 8, 4)), jnp.ones((8, 2, 1))], [stack])
-    (of_layer,) = jax.grad(lambda stack: ops.layers([jnp.ones((16, 0))], [stack]).sum())([(jnp.ones((0, 40)), jnp.ones(40))])
+    (of_layer,) = jax.grad(lambda stack: ops.layers([jnp.ones((16, 0))], [stack]).sum())(
+        [(jnp.ones((0, 40)), jnp.ones(40))]
+    )
     assert (of_layer[1] == 16).all()  # what sees nothing still has a bias
     learned, grads = tuple(map(some_parameters, range(3))), some_parameters(3)
     with pytest.raises(ValueError, match=r"structure|arity|keys|dict"):
-        ops.adam(learned, {name: grads[name] for name in "abc"}, jnp.float32(1), jnp.float32(1), b1=0.5, b2=0.99)
+        ops.adam(
+            learned,
+            {name: grads[name] for name in "abc"},
+            jnp.float32(1),
+            jnp.float32(1),
+            b1=0.5,
+            b2=0.99,
+        )
     halves = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), grads)
-    moved = ops.adam(learned, halves, jnp.int32(1), jnp.float32(1), b1=0.5, b2=0.99)  # as XLA has it
-    np.testing.assert_allclose(moved[1]["a"], 0.5 * learned[1]["a"] + 0.5 * np.asarray(halves["a"], np.float32), rtol=2e-2)
+    moved = ops.adam(
+        learned, halves, jnp.int32(1), jnp.float32(1), b1=0.5, b2=0.99
+    )  # as XLA has it
+    np.testing.assert_allclose(
+        moved[1]["a"], 0.5 * learned[1]["a"] + 0.5 * np.asarray(halves["a"], np.float32), rtol=2e-2
+    )
 
 
 def test_which_kernels_a_run_has_is_part_of_what_decides_its_bits():
     code = "from dualac.training import machine; pin(1); print(fingerprint()['kernels'])"
-    one, again = (python("-c", code, JAX_COMPILATION_CACHE_DIR="").stdout.strip() for _ in range(2))  # compiled twice
+    one, again = (
+        python("-c", code, JAX_COMPILATION_CACHE_DIR="").stdout.strip() for _ in range(2)
+    )  # compiled twice
     assert one == again and re.fullmatch("native [0-9a-f]{16}", one)
     assert python("-c", code, DUALAC_KERNELS="xla").stdout.strip() == "xla"

@@ -33,8 +33,21 @@ from dualac.theory import (
 )
 from dualac.theory.moments import entropic_premium
 
-forms_of, slopes = jax.jit(forms), jax.jit(gradients)  # compiled: op by op, the first call would cost a second
-UTILITIES = [Linear(), Exponential(-0.3), Exponential(0.4), Power(3.0), Power(0.5), Logarithmic(), Quadratic(0.05), Quadratic(-0.1), Prospect()]
+forms_of, slopes = (
+    jax.jit(forms),
+    jax.jit(gradients),
+)  # compiled: op by op, the first call would cost a second
+UTILITIES = [
+    Linear(),
+    Exponential(-0.3),
+    Exponential(0.4),
+    Power(3.0),
+    Power(0.5),
+    Logarithmic(),
+    Quadratic(0.05),
+    Quadratic(-0.1),
+    Prospect(),
+]
 
 
 @pytest.fixture
@@ -75,24 +88,44 @@ def test_the_variance_form_may_fall_below_every_value_where_the_deviation_form_i
     assert 10 < float(found.exact) < 16
 
 
-def test_the_printed_utility_ranks_a_dominated_lottery_first_and_the_certainty_equivalent_does_not(x64):
+def test_the_printed_utility_ranks_a_dominated_lottery_first_and_the_certainty_equivalent_does_not(
+    x64,
+):
     worse, better = jnp.asarray([0.0, 1.0]), jnp.asarray([1.0, 3.0])
     printed = [float(jnp.exp(-0.4 * one).mean()) for one in (worse, better)]
     assert printed == pytest.approx([0.83516002, 0.48575713], abs=6e-9)
-    assert [float(jnp.exp(-0.4 * one)) for one in (1.0, 2.0)] == pytest.approx([0.67032005, 0.44932896], abs=6e-9)  # it falls where values rise
-    assert float(certainty_equivalent(worse, Exponential(-0.2))) < float(certainty_equivalent(better, Exponential(-0.2)))
-    assert float(Exponential(-0.2).value(worse).mean()) < float(Exponential(-0.2).value(better).mean())
+    assert [float(jnp.exp(-0.4 * one)) for one in (1.0, 2.0)] == pytest.approx(
+        [0.67032005, 0.44932896], abs=6e-9
+    )  # it falls where values rise
+    assert float(certainty_equivalent(worse, Exponential(-0.2))) < float(
+        certainty_equivalent(better, Exponential(-0.2))
+    )
+    assert float(Exponential(-0.2).value(worse).mean()) < float(
+        Exponential(-0.2).value(better).mean()
+    )
 
 
 def test_a_geometric_a_harmonic_and_an_arithmetic_mean():
-    for utility, answer in ((Logarithmic(), 2.0), (Power(1.0), 2.0), (Power(2.0), 1.6), (Power(0.0), 2.5), (Linear(), 2.5)):
+    for utility, answer in (
+        (Logarithmic(), 2.0),
+        (Power(1.0), 2.0),
+        (Power(2.0), 1.6),
+        (Power(0.0), 2.5),
+        (Linear(), 2.5),
+    ):
         assert float(certainty_equivalent([1.0, 4.0], utility)) == pytest.approx(answer, rel=1e-6)
 
 
 def test_a_loss_weighs_more_than_a_gain_in_prospect_theory():
     assert float(certainty_equivalent([-1.0, 1.0], Prospect())) < 0
-    assert float(certainty_equivalent([-1.0, 1.0], Prospect(loss_aversion=1.0))) == pytest.approx(0.0, abs=1e-6)
-    assert float(risk_premium([0.0, -2.0], Prospect())) > 0 > float(risk_premium([0.0, 2.0], Prospect()))
+    assert float(certainty_equivalent([-1.0, 1.0], Prospect(loss_aversion=1.0))) == pytest.approx(
+        0.0, abs=1e-6
+    )
+    assert (
+        float(risk_premium([0.0, -2.0], Prospect()))
+        > 0
+        > float(risk_premium([0.0, 2.0], Prospect()))
+    )
 
 
 # Properties, over ensembles of five
@@ -123,14 +156,18 @@ def test_more_optimism_never_sees_less(v, one, other):
 @settings(max_examples=40)
 @given(modest, betas, st.floats(-1e4, 1e4, width=32))
 def test_a_constant_on_top_of_every_value_comes_out_on_top(v, beta, more):
-    assert ce([one + more for one in v], beta) == pytest.approx(ce(v, beta) + more, abs=rounding([*v, more]) + 1e-3)
+    assert ce([one + more for one in v], beta) == pytest.approx(
+        ce(v, beta) + more, abs=rounding([*v, more]) + 1e-3
+    )
 
 
 @given(values)
 def test_it_goes_to_the_mean_the_minimum_and_the_maximum(v):
     assert ce(v, 0.0) == pytest.approx(float(np.mean(v)), abs=rounding(v))
     scale = max(v) - min(v)
-    close = math.log(5) / 2e3 + rounding(v)  # (1 / 2 beta) log k is the farthest it can be from an end
+    close = math.log(5) / 2e3 + rounding(
+        v
+    )  # (1 / 2 beta) log k is the farthest it can be from an end
     assert ce(v, -1e3) == pytest.approx(min(v), abs=close)
     assert ce(v, 1e3) == pytest.approx(max(v), abs=close)
     assert abs(ce(v, 1e-7 / (1 + scale)) - np.mean(v)) <= rounding(v) + 1e-6 * scale
@@ -149,7 +186,9 @@ def test_its_gradient_is_a_probability_over_the_values_whatever_they_are(v, beta
 @given(modest, st.floats(-2, 2, width=32))
 def test_its_gradient_is_the_softmax(v, beta):
     found = np.asarray(slopes(jnp.asarray(v, jnp.float32), jnp.float32(beta)).exact)
-    np.testing.assert_allclose(found, jax.nn.softmax(2 * beta * jnp.asarray(v, jnp.float32)), atol=2e-3)
+    np.testing.assert_allclose(
+        found, jax.nn.softmax(2 * beta * jnp.asarray(v, jnp.float32)), atol=2e-3
+    )
 
 
 @settings(max_examples=40)
@@ -177,8 +216,12 @@ SKEWED, PAIR = [0.0, 1.0, 5.0], [1.0, 3.0]
 
 @pytest.mark.parametrize("beta", [-1.0, -0.2, 0.5])
 @pytest.mark.parametrize(("ensemble", "order"), [(SKEWED, 2), (PAIR, 3)])
-def test_the_gradients_of_exact_and_variance_form_agree_to_first_order_in_the_spread(ensemble, order, beta, x64):
-    """Their difference vanishes as spread^2, as spread^3 for two critics: the term of first order is the same."""
+def test_the_gradients_of_exact_and_variance_form_agree_to_first_order_in_the_spread(
+    ensemble, order, beta, x64
+):
+    """Their difference vanishes as spread^2, as spread^3 for two critics: the term of first order
+    is the same.
+    """
     measured = gradient_orders(ensemble, beta)
     assert float(measured.variance) == pytest.approx(order, abs=0.02)
     assert float(measured.logarithmic) == pytest.approx(order, abs=0.02)
@@ -189,7 +232,10 @@ def test_the_gradient_of_the_deviation_form_does_not_come_to_the_exact_one(x64):
 
 
 def test_the_value_of_the_variance_form_is_right_to_second_order_in_the_spread(x64):
-    errors = [abs(float(found.variance - found.exact)) for found in (forms(scale * jnp.asarray(SKEWED), -0.2) for scale in (1e-2, 5e-3))]
+    errors = [
+        abs(float(found.variance - found.exact))
+        for found in (forms(scale * jnp.asarray(SKEWED), -0.2) for scale in (1e-2, 5e-3))
+    ]
     assert math.log2(errors[0] / errors[1]) == pytest.approx(3.0, abs=0.02)
 
 
@@ -199,7 +245,11 @@ def test_of_a_gaussian_the_variance_form_is_exact(centre, deviation, beta):
     with jax.enable_x64(True):
         nodes, weights = gaussian(centre, deviation, 64)
         found = gaussian_forms(centre, deviation, beta)
-        assert float(found.exact) == float(found.variance) == pytest.approx(centre + beta * deviation**2)
+        assert (
+            float(found.exact)
+            == float(found.variance)
+            == pytest.approx(centre + beta * deviation**2)
+        )
         if 2 * abs(beta) * deviation < 4:  # as far as 64 nodes reach
             sampled = forms_of(nodes, beta, weights)
             assert float(sampled.exact) == pytest.approx(float(found.exact), abs=1e-6)
@@ -225,10 +275,14 @@ def test_the_series_of_the_logarithm_converges_where_its_argument_is_at_most_one
 
 
 def test_the_second_order_of_an_exponential_utility_is_the_logarithmic_form(x64):
-    assert float(taylor(SKEWED, Exponential(-0.2), 2).certainty) == pytest.approx(float(forms(SKEWED, -0.2).logarithmic), abs=1e-12)
+    assert float(taylor(SKEWED, Exponential(-0.2), 2).certainty) == pytest.approx(
+        float(forms(SKEWED, -0.2).logarithmic), abs=1e-12
+    )
 
 
-@pytest.mark.parametrize("utility", [Exponential(0.2), Exponential(-0.2), Logarithmic(), Power(2.0)])
+@pytest.mark.parametrize(
+    "utility", [Exponential(0.2), Exponential(-0.2), Logarithmic(), Power(2.0)]
+)
 def test_higher_orders_come_to_the_exact_equivalent_where_they_are_said_to(utility, x64):
     near = [4.0, 5.0, 6.5]
     errors = [abs(float(taylor(near, utility, order).error)) for order in (1, 2, 4, 8)]
@@ -239,7 +293,9 @@ def test_higher_orders_come_to_the_exact_equivalent_where_they_are_said_to(utili
 
 def test_what_an_expansion_says_is_the_exact_equivalent_and_its_error(x64):
     found = taylor([4.0, 5.0, 6.5], Logarithmic(), 3)
-    assert float(found.certainty - found.error) == pytest.approx(float(certainty_equivalent([4.0, 5.0, 6.5], Logarithmic())))
+    assert float(found.certainty - found.error) == pytest.approx(
+        float(certainty_equivalent([4.0, 5.0, 6.5], Logarithmic()))
+    )
     assert float(found.premium) == pytest.approx(float(found.certainty) - 15.5 / 3)
 
 
@@ -256,7 +312,9 @@ def test_a_quadratic_utility_is_its_own_second_order():
 
 def test_it_can_be_differentiated_by_beta_where_beta_is_zero():
     """d/dbeta at 0 is the variance: the series is taken there, not a guarded constant."""
-    assert float(jax.grad(lambda beta: forms(SKEWED, beta).exact)(0.0)) == pytest.approx(14 / 3, rel=1e-5)
+    assert float(jax.grad(lambda beta: forms(SKEWED, beta).exact)(0.0)) == pytest.approx(
+        14 / 3, rel=1e-5
+    )
 
 
 def test_it_can_be_mapped_over_betas_states_and_lotteries():
@@ -264,8 +322,13 @@ def test_it_can_be_mapped_over_betas_states_and_lotteries():
     np.testing.assert_allclose(found.exact, [1.3374986, 2.0, 2.6625014], atol=1e-6)
     many = jnp.stack([jnp.asarray(SKEWED), jnp.asarray(SKEWED) + 7.0], axis=1)
     np.testing.assert_allclose(forms(many, -0.2).exact, [1.2692217, 8.2692217], atol=1e-6)
-    assert jax.jit(jax.vmap(lambda v: certainty_equivalent(v, Logarithmic())))(jnp.ones((4, 3))).shape == (4,)
-    np.testing.assert_allclose(jax.vmap(lambda beta: certainty_equivalent(SKEWED, Exponential(beta)))(jnp.asarray([0.0])), [2.0])
+    assert jax.jit(jax.vmap(lambda v: certainty_equivalent(v, Logarithmic())))(
+        jnp.ones((4, 3))
+    ).shape == (4,)
+    np.testing.assert_allclose(
+        jax.vmap(lambda beta: certainty_equivalent(SKEWED, Exponential(beta)))(jnp.asarray([0.0])),
+        [2.0],
+    )
 
 
 @pytest.mark.parametrize("agreed", [0.0, 5.0, -1e6])
@@ -282,7 +345,10 @@ def test_small_premia_keep_their_digits():
 
 def test_integers_are_numbers_and_their_precision_is_jax_s(x64):
     assert certainty_equivalent([1, 3], Exponential(-1)).dtype == jnp.float64
-    assert certainty_equivalent(jnp.asarray([1.0, 3.0], jnp.float32), Exponential(-1)).dtype == jnp.float32
+    assert (
+        certainty_equivalent(jnp.asarray([1.0, 3.0], jnp.float32), Exponential(-1)).dtype
+        == jnp.float32
+    )
 
 
 # Quantiles
@@ -291,17 +357,23 @@ def test_integers_are_numbers_and_their_precision_is_jax_s(x64):
 def test_a_quantile_critic_s_values_are_equally_likely():
     values, weights = quantiles([1.0, 2.0, 9.0])
     np.testing.assert_allclose(weights, [1 / 3] * 3, rtol=1e-6)
-    np.testing.assert_allclose(forms(values, -0.3, weights).exact, forms(values, -0.3).exact, rtol=1e-6)
+    np.testing.assert_allclose(
+        forms(values, -0.3, weights).exact, forms(values, -0.3).exact, rtol=1e-6
+    )
 
 
 def test_a_quantile_stands_for_what_is_nearest_to_its_level():
-    np.testing.assert_allclose(quantiles([1.0, 2.0, 3.0], [0.1, 0.5, 0.9])[1], [0.3, 0.4, 0.3], rtol=1e-5)
+    np.testing.assert_allclose(
+        quantiles([1.0, 2.0, 3.0], [0.1, 0.5, 0.9])[1], [0.3, 0.4, 0.3], rtol=1e-5
+    )
 
 
 def test_quantiles_of_a_gaussian_come_to_what_is_exact_for_it():
     levels = (np.arange(2000) + 0.5) / 2000
     values, weights = quantiles([NormalDist(1.0, 2.0).inv_cdf(level) for level in levels], levels)
-    for sampled, whole in zip(forms_of(values, -0.2, weights), gaussian_forms(1.0, 2.0, -0.2), strict=True):
+    for sampled, whole in zip(
+        forms_of(values, -0.2, weights), gaussian_forms(1.0, 2.0, -0.2), strict=True
+    ):
         assert float(sampled) == pytest.approx(float(whole), abs=5e-3)
     assert Forms._fields == ("exact", "logarithmic", "variance", "deviation")
 
@@ -315,7 +387,10 @@ def test_quantiles_of_a_gaussian_come_to_what_is_exact_for_it():
         (lambda: certainty_equivalent([], Linear()), "an empty ensemble"),
         (lambda: forms(jnp.zeros((0, 4)), -0.2), "an empty ensemble"),
         (lambda: forms(3.0, -0.2), "an empty ensemble"),
-        (lambda: certainty_equivalent([1.0, -1.0], Logarithmic()), "values between 0.0 and inf only"),
+        (
+            lambda: certainty_equivalent([1.0, -1.0], Logarithmic()),
+            "values between 0.0 and inf only",
+        ),
         (lambda: risk_premium([0.0, 1.0], Power(2.0)), "values between 0.0 and inf only"),
         (lambda: certainty_equivalent([0.0, 30.0], Quadratic(0.1)), "between -inf and 10.0"),
         (lambda: taylor([-1.0, 2.0], Logarithmic()), "values between"),
@@ -332,7 +407,10 @@ def test_quantiles_of_a_gaussian_come_to_what_is_exact_for_it():
         (lambda: gradient_orders([2.0, 2.0], -0.2), "values that differ"),
         (lambda: gradient_orders([1.0, 2.0], 0.0), "beta other than 0"),
         (lambda: taylor([0.0, 1.0], Linear(), 0), "at least order 1"),
-        (lambda: taylor([-30.0, 1.0, 1.0, 1.0], Exponential(0.5), 3), "leaves the range of Exponential"),
+        (
+            lambda: taylor([-30.0, 1.0, 1.0, 1.0], Exponential(0.5), 3),
+            "leaves the range of Exponential",
+        ),
         (lambda: taylor([-1.0, 1.0], Prospect()), "no derivatives at its reference"),
         (lambda: Exponential(float("nan")), "beta must be finite"),
         (lambda: Power(float("inf")), "must be finite"),
@@ -359,7 +437,9 @@ def test_a_sentence_reaches_through_a_gradient():
 # Digits: single precision, and numbers far from 1
 
 
-@pytest.mark.parametrize("utility", [Exponential(-0.2), Logarithmic(), Power(2.5), Prospect(), Quadratic(0.05), Linear()])
+@pytest.mark.parametrize(
+    "utility", [Exponential(-0.2), Logarithmic(), Power(2.5), Prospect(), Quadratic(0.05), Linear()]
+)
 def test_an_expansion_has_any_order(utility):
     near = [4.0, 5.0, 6.5]
     exact = float(certainty_equivalent(near, utility))
@@ -368,7 +448,9 @@ def test_an_expansion_has_any_order(utility):
 
 
 def test_an_expansion_of_a_steep_power_stays_within_what_a_float_holds():
-    assert float(taylor([1000.0, 1100.0], Power(20.0), 40).certainty) == pytest.approx(1028.92123, rel=1e-6)
+    assert float(taylor([1000.0, 1100.0], Power(20.0), 40).certainty) == pytest.approx(
+        1028.92123, rel=1e-6
+    )
     assert float(Power(10.0).aversion(1e4)) == pytest.approx(1e-3)
     assert float(Power(60.0).aversion(1e6)) == pytest.approx(6e-5)
 
@@ -383,28 +465,43 @@ def test_a_premium_next_to_nothing_keeps_its_digits():
     assert float(found.premium) == pytest.approx(-1e-9 * float(np.var([4.0, 5.0, 6.5])), rel=1e-4)
     assert float(risk_premium([1e6, 1e6 + 1.0], Logarithmic())) == pytest.approx(-1.25e-7, rel=1e-4)
     assert float(risk_premium([1e6, 1e6 + 1.0], Power(3.0))) == pytest.approx(-3.75e-7, rel=1e-4)
-    assert float(risk_premium([1e3, 1e3 + 1.0], Quadratic(1e-4))) == pytest.approx(-1.3889e-5, rel=1e-3)
+    assert float(risk_premium([1e3, 1e3 + 1.0], Quadratic(1e-4))) == pytest.approx(
+        -1.3889e-5, rel=1e-3
+    )
 
 
 @pytest.mark.parametrize("beta", [-1e3, -1.0])
 def test_values_far_apart_leave_the_least_its_digits(beta):
     answer = 0.1 + math.log(2) / (2 * abs(beta))
-    assert float(certainty_equivalent([0.1, 1e6], Exponential(beta))) == pytest.approx(answer, rel=1e-6)
+    assert float(certainty_equivalent([0.1, 1e6], Exponential(beta))) == pytest.approx(
+        answer, rel=1e-6
+    )
     assert float(forms([0.1, 1e6], beta).exact) == pytest.approx(answer, rel=1e-6)
     np.testing.assert_allclose(gradients([0.1, 1e6], beta).exact, [1.0, 0.0])
-    assert float(certainty_equivalent([1e-9, 1e6], Logarithmic())) == pytest.approx(math.sqrt(1e-3), rel=1e-5)
+    assert float(certainty_equivalent([1e-9, 1e6], Logarithmic())) == pytest.approx(
+        math.sqrt(1e-3), rel=1e-5
+    )
 
 
 def test_what_cannot_be_does_not_count():
     """Weight 0: for the domain, the range of convergence and the value itself."""
     there, with_ghost = [4.0, 5.0, 6.5], [1 / 3, 1 / 3, 1 / 3, 0.0]
-    assert float(certainty_equivalent([*there, -1.0], Logarithmic(), with_ghost)) == pytest.approx(130 ** (1 / 3), rel=1e-6)
+    assert float(certainty_equivalent([*there, -1.0], Logarithmic(), with_ghost)) == pytest.approx(
+        130 ** (1 / 3), rel=1e-6
+    )
     found = taylor([*there, 100.0], Logarithmic(), 8, with_ghost)
-    assert bool(found.converges) and float(found.premium) == pytest.approx(float(taylor(there, Logarithmic(), 8).premium), rel=1e-5)
-    assert float(gradient_orders([*there, 1e4], -0.2, with_ghost).variance) == pytest.approx(float(gradient_orders(there, -0.2).variance), abs=0.1)
+    assert bool(found.converges) and float(found.premium) == pytest.approx(
+        float(taylor(there, Logarithmic(), 8).premium), rel=1e-5
+    )
+    assert float(gradient_orders([*there, 1e4], -0.2, with_ghost).variance) == pytest.approx(
+        float(gradient_orders(there, -0.2).variance), abs=0.1
+    )
 
 
-@pytest.mark.parametrize(("relative_aversion", "everywhere"), [(0.0, True), (-1.0, True), (-0.5, False), (1.0, False), (2.0, False)])
+@pytest.mark.parametrize(
+    ("relative_aversion", "everywhere"),
+    [(0.0, True), (-1.0, True), (-0.5, False), (1.0, False), (2.0, False)],
+)
 def test_the_series_of_a_polynomial_converges_everywhere(relative_aversion, everywhere):
     assert bool(taylor([0.5, 0.5, 9.0], Power(relative_aversion), 1).converges) == everywhere
 
@@ -412,7 +509,9 @@ def test_the_series_of_a_polynomial_converges_everywhere(relative_aversion, ever
 @pytest.mark.parametrize("nodes", [32, 64, 128])
 def test_the_tails_of_a_gaussian_are_right_in_single_precision(nodes):
     values, weights = gaussian(0.0, 1.0, nodes)
-    assert [float(certainty_equivalent(values, Exponential(beta), weights)) for beta in (0.5, 2.0, -4.0)] == pytest.approx([0.5, 2.0, -4.0], abs=1e-3)
+    assert [
+        float(certainty_equivalent(values, Exponential(beta), weights)) for beta in (0.5, 2.0, -4.0)
+    ] == pytest.approx([0.5, 2.0, -4.0], abs=1e-3)
 
 
 def test_a_gaussian_may_be_asked_for_inside_a_program():

@@ -1,4 +1,6 @@
-"""The toys are imported by name, `tests.training.toys`, here and in the processes that tests start."""
+"""The toys are imported by name, `tests.training.toys`, here and in the processes that tests
+start.
+"""
 
 import sys
 from pathlib import Path
@@ -15,7 +17,8 @@ _compiled: dict[Any, Any] = {}
 
 @pytest.fixture(autouse=True)
 def compiled_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs of one algorithm, seed and size share their compiled functions within a session of tests: a run then costs its steps, not its tracing.
+    """Runs of one algorithm, seed and size share their compiled functions within a session of
+    tests: a run then costs its steps, not its tracing.
 
     A test that asks for `compiled_afresh` gets what a user gets.
     """
@@ -27,7 +30,9 @@ def compiled_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
         key = (runs[0].algorithm, tuple(run.seed for run in runs), spec)
         if key not in _compiled:
             _compiled[key] = learner.Learner(runs, spec)
-            _compiled[key].compile_ahead = lambda: iter(())  # it would forget how to begin, to save memory
+            _compiled[key].compile_ahead = lambda: iter(
+                ()
+            )  # it would forget how to begin, to save memory
         found = _compiled[key]
         found.begin()
         return found

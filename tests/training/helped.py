@@ -1,4 +1,5 @@
-"""Learns a little with as many threads as it is told, all on one core, and writes down the agent it comes to.
+"""Learns a little with as many threads as it is told, all on one core, and writes down the agent it
+comes to.
 
 python helped.py THREADS FILE ALGORITHM
 """
@@ -18,12 +19,16 @@ from dualac.types import Spec, Transition
 
 def learned(name: str) -> dict[str, np.ndarray]:
     run = a_run(name, batch_size=256)
-    wide = {option.path: (64, 64) for option in options(run) if option.path.endswith(".hidden")}  # so that there is something to share
+    wide = {
+        option.path: (64, 64) for option in options(run) if option.path.endswith(".hidden")
+    }  # so that there is something to share
     learner = Learner([replaced(run, wide)], Spec(3, 2))
     draw = np.random.default_rng(0)
     for step in range(10, 14):
         shapes = [(2, 256, 3), (2, 256, 2), (2, 256), (2, 256), (2, 256, 3)]
-        batch = Transition._make(np.tanh(draw.normal(size=shape)).astype(np.float32) for shape in shapes)
+        batch = Transition._make(
+            np.tanh(draw.normal(size=shape)).astype(np.float32) for shape in shapes
+        )
         learner.learn([batch], [np.ones(3, np.float32)], step)
         learner.observe_return([float(step)], step)
     learner.explore([np.ones(3, np.float32)], 14)

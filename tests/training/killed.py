@@ -1,16 +1,15 @@
-"""Trains a run in several lives, each ended by SIGKILL exactly where it is told, the last one free to finish.
+"""Trains a run in several lives, each ended by SIGKILL exactly where it is told, the last one free
+to finish.
 
 python killed.py [--aside] RUN WHERE:WHEN...
 
---aside        evaluations go on beside the learner, however short they are
-WHERE:WHEN is  step:N     as the environment answers to step N
-               learnt:N   after the update of step N, before anything is written about it
-               reset:N    as the networks are reset after step N
-               before:N   at the door of the evaluation at step N        after:N   when its rows are on disk
-               state:N    when the checkpoint of step N has a state, no replay
-               commit:N   when all its files are written, not yet its name
-               named:N    when it has its name, the oldest not yet deleted
-               tidy:N     when the checkpoint of step N is on its way to be deleted
+--aside        evaluations go on beside the learner, however short they are WHERE:WHEN is  step:N
+as the environment answers to step N learnt:N   after the update of step N, before anything is
+written about it reset:N    as the networks are reset after step N before:N   at the door of the
+evaluation at step N        after:N   when its rows are on disk state:N    when the checkpoint of
+step N has a state, no replay commit:N   when all its files are written, not yet its name named:N
+when it has its name, the oldest not yet deleted tidy:N     when the checkpoint of step N is on its
+way to be deleted
 """
 
 import os
@@ -19,7 +18,8 @@ import sys
 from pathlib import Path
 from unittest import mock
 
-# Before the fork: imported once for all lives, and the simulator too. No life has started a JAX device yet, so each is as good as a fresh process.
+# Before the fork: imported once for all lives, and the simulator too. No life has started a JAX
+# device yet, so each is as good as a fresh process.
 from dualac import envs
 from dualac.machine.cores import _others, usable_cores
 from dualac.training import checkpoint, learner, loop
@@ -33,7 +33,9 @@ def die() -> None:
 
 
 def dying(function, doomed, *, after: bool = False):
-    """The function, which kills the process before (or after) the call for which `doomed` is true."""
+    """The function, which kills the process before (or after) the call for which `doomed` is
+    true.
+    """
 
     def call(*args, **kwargs):
         if not after and doomed(*args):
@@ -55,13 +57,24 @@ def prepare_to_die(where: str, when: int) -> None:
         case "step":
             patch(member.Rollout, "step", lambda self, action, step: step == when, after=True)
         case "learnt":
-            patch(learner.Learner, "learn", lambda self, batches, obs, step: step == when, after=True)
+            patch(
+                learner.Learner, "learn", lambda self, batches, obs, step: step == when, after=True
+            )
         case "reset":
             patch(learner.Learner, "reset", lambda self, step: step == when, after=True)
         case "before" | "after":
-            patch(loop.Session, "_evaluate_at", lambda self, step: step == when, after=where == "after")
+            patch(
+                loop.Session,
+                "_evaluate_at",
+                lambda self, step: step == when,
+                after=where == "after",
+            )
         case "state":
-            patch(checkpoint.Checkpoints, "_save_replay", lambda self, folder, replay: folder.name == partial)
+            patch(
+                checkpoint.Checkpoints,
+                "_save_replay",
+                lambda self, folder, replay: folder.name == partial,
+            )
         case "commit":
             patch(Path, "rename", lambda self, target: self.name == partial)
         case "named":

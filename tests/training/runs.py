@@ -25,23 +25,43 @@ CLOCK = ("time/fps", "time/time_elapsed")  # the columns of train.jsonl that no 
 
 
 def tiny(name: str) -> Algorithm:
-    """The row with one narrow hidden layer everywhere, and learning fast enough to be seen to learn."""
+    """The row with one narrow hidden layer everywhere, and learning fast enough to be seen to
+    learn.
+    """
     row = ALGORITHMS[name]
     small = {"hidden": (8,), "lr": 1e-2}
-    return replaced(row, {o.path: small[o.path.split(".")[-1]] for o in options(row) if o.path.split(".")[-1] in small})
+    return replaced(
+        row,
+        {
+            o.path: small[o.path.split(".")[-1]]
+            for o in options(row)
+            if o.path.split(".")[-1] in small
+        },
+    )
 
 
 def a_run(name: str = "sac", **changes: Any) -> Run:
-    """40 steps of Drift: warm-up to 10, a reset after 25, evaluations each 10, checkpoints each 8, a replay that wraps after 20."""
+    """40 steps of Drift: warm-up to 10, a reset after 25, evaluations each 10, checkpoints each 8,
+    a replay that wraps after 20.
+    """
     usual = {
-        "task": toys.task("Drift"), "seed": 3, "steps": 40, "warmup": 10, "replay_ratio": 2, "batch_size": 8, "capacity": 20, "resets": (25,),
+        "task": toys.task(
+            "Drift"
+        ), "seed": 3, (
+            "steps"
+        ): 40, "warmup": 10, "replay_ratio": 2, "batch_size": 8, "capacity": 20, "resets": (25,),
         "eval_every": 10, "log_every": 7, "checkpoint_every": 8,
     }  # fmt: skip
-    protocol = dataclasses.replace(changes.pop("protocol", Protocol()), eval_episodes=changes.pop("eval_episodes", 2))
+    protocol = dataclasses.replace(
+        changes.pop("protocol", Protocol()), eval_episodes=changes.pop("eval_episodes", 2)
+    )
     return Run(name, tiny(name), **(usual | changes), protocol=protocol)
 
 
-CARTPOLE = {"task": "dmc/cartpole-swingup", "protocol": Protocol(time_limit=17)}  # mid-episode nearly always
+CARTPOLE = {
+    "task": "dmc/cartpole-swingup",
+    "protocol": Protocol(time_limit=17),
+}  # mid-episode nearly always
 
 
 def trained(run: Run, out: Path, **words: Any) -> Path:
@@ -65,7 +85,9 @@ def extended(run: Run, steps: int) -> Run:
 
 
 def checkpoint_steps(path: Path) -> list[int]:
-    return sorted(int(entry.name) for entry in (path / "checkpoints").iterdir() if entry.name.isdigit())
+    return sorted(
+        int(entry.name) for entry in (path / "checkpoints").iterdir() if entry.name.isdigit()
+    )
 
 
 def last(path: Path) -> Path:
@@ -108,12 +130,18 @@ def events(path: Path, kind: str) -> list[dict[str, Any]]:
 
 
 def timeless(path: Path) -> list[dict[str, Any]]:
-    return [{key: value for key, value in row.items() if key not in CLOCK} for row in rows(path, "train.jsonl")]
+    return [
+        {key: value for key, value in row.items() if key not in CLOCK}
+        for row in rows(path, "train.jsonl")
+    ]
 
 
 def same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
     """Bit for bit, by the same names."""
-    return one.keys() == other.keys() and all(one[name].dtype == other[name].dtype and one[name].tobytes() == other[name].tobytes() for name in one)
+    return one.keys() == other.keys() and all(
+        one[name].dtype == other[name].dtype and one[name].tobytes() == other[name].tobytes()
+        for name in one
+    )
 
 
 def assert_same_run(path: Path, golden: Path, capacity: int = 20) -> None:
@@ -124,8 +152,18 @@ def assert_same_run(path: Path, golden: Path, capacity: int = 20) -> None:
     assert same(replay_of(ours, capacity), replay_of(theirs, capacity))
     told, expected = manifest(ours), manifest(theirs)
     assert (told["sampler"], told["added"]) == (expected["sampler"], expected["added"])
-    counted = ("episodes", "total", "succeeded", "recent", "bad_steps", "bad_total", "bad_evaluations")
-    assert [told["facts"][name] for name in counted] == [expected["facts"][name] for name in counted]
+    counted = (
+        "episodes",
+        "total",
+        "succeeded",
+        "recent",
+        "bad_steps",
+        "bad_total",
+        "bad_evaluations",
+    )
+    assert [told["facts"][name] for name in counted] == [
+        expected["facts"][name] for name in counted
+    ]
     assert (path / "eval.jsonl").read_bytes() == (golden / "eval.jsonl").read_bytes()
     assert timeless(path) == timeless(golden)
     assert (path / "DONE").exists()
@@ -135,7 +173,14 @@ def assert_same_run(path: Path, golden: Path, capacity: int = 20) -> None:
 
 def python(*words: str | Path, cwd: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
     """A fresh process that can import these tests; what it said."""
-    return subprocess.run([sys.executable, *map(str, words)], cwd=cwd, env=environment(**env), capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, *map(str, words)],
+        cwd=cwd,
+        env=environment(**env),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def environment(**env: str) -> dict[str, str]:

@@ -24,7 +24,9 @@ def test_what_was_tied_comes_back_as_it_was():
     assert jax.tree.structure(back) == jax.tree.structure(TREE)
     for name, leaf in TREE.items():
         assert (back[name].shape, back[name].dtype) == (leaf.shape, leaf.dtype), name
-        assert np.array_equal(*(jax.random.key_data(one) if name == "key" else one for one in (back[name], leaf))), name
+        assert np.array_equal(
+            *(jax.random.key_data(one) if name == "key" else one for one in (back[name], leaf))
+        ), name
 
 
 def test_a_part_needs_only_the_arrays_that_have_it():

@@ -1,4 +1,6 @@
-"""Checkpoints: whole or not at all, checked before they are believed, and never a silent start from scratch."""
+"""Checkpoints: whole or not at all, checked before they are believed, and never a silent start from
+scratch.
+"""
 
 import errno
 import hashlib
@@ -14,7 +16,18 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from tests.training import toys
-from tests.training.runs import a_run, assert_same_run, checkpoint_steps, events, extended, go_on, last, replay_of, rows, trained
+from tests.training.runs import (
+    a_run,
+    assert_same_run,
+    checkpoint_steps,
+    events,
+    extended,
+    go_on,
+    last,
+    replay_of,
+    rows,
+    trained,
+)
 
 from dualac.errors import DataError, RunFailedError, TryAgainError
 from dualac.training import checkpoint as checkpoint_module
@@ -57,7 +70,9 @@ def test_a_checkpoint_tells_what_was_lived_and_stays_as_it_is(half):
     before = {path: path.read_bytes() for path in half.rglob("*") if path.is_file()}
     expected = replay_of(last(half), 1000)
     lived = kept.transitions(24)
-    assert {name: array.tolist() for name, array in lived.items()} == {name: expected[name].tolist() for name in lived}
+    assert {name: array.tolist() for name, array in lived.items()} == {
+        name: expected[name].tolist() for name in lived
+    }
     assert set(lived) == {"obs", "action", "reward", "discount"}
     assert {path: path.read_bytes() for path in half.rglob("*") if path.is_file()} == before
     newest_segment(last(half)).write_bytes(b"")
@@ -74,7 +89,9 @@ def assert_the_one_before_is_used(path: Path, golden: Path) -> None:
     named = events(path, "damaged_checkpoint")
     assert len(named) == 1
     assert str(path / "checkpoints" / "24") in named[0]["reason"]
-    assert [message["text"] for message in heard if message["kind"] == "warning"] == [named[0]["reason"]]
+    assert [message["text"] for message in heard if message["kind"] == "warning"] == [
+        named[0]["reason"]
+    ]
     assert events(path, "resumed")[0]["step"] == 16
     assert list((path / "checkpoints").glob("damaged-24-*"))
     assert_same_run(path, golden)
@@ -88,12 +105,16 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(file, damage, 
     assert_the_one_before_is_used(half, golden(WHOLE))
 
 
-@pytest.mark.parametrize("fact", ["step", "added", "state", "inc", "eval.jsonl", "episodes", "total"])
+@pytest.mark.parametrize(
+    "fact", ["step", "added", "state", "inc", "eval.jsonl", "episodes", "total"]
+)
 def test_a_flipped_digit_in_the_manifest_is_found(fact, half, golden):
     """It is valid JSON still, of a run that never was; only a hash can tell."""
     victim = half / "checkpoints" / "24" / "manifest.json"
     content = victim.read_bytes()
-    number = re.search(rf'"{fact}": -?\d+(\.\d{{1,4}})?'.encode(), content)  # not its last digit: a float may be the same with another
+    number = re.search(
+        rf'"{fact}": -?\d+(\.\d{{1,4}})?'.encode(), content
+    )  # not its last digit: a float may be the same with another
     assert number is not None
     victim.write_bytes(flipped(content, number.end() - 1))
     assert json.loads(victim.read_bytes()) != json.loads(content)
@@ -107,11 +128,16 @@ def test_a_missing_file_is_damage(file, half, golden):
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_a_run_whose_checkpoints_are_all_damaged_is_refused_and_never_started_from_scratch(file, half):
+def test_a_run_whose_checkpoints_are_all_damaged_is_refused_and_never_started_from_scratch(
+    file, half
+):
     for step in (16, 24):
         FILES[file](half / "checkpoints" / str(step)).write_bytes(b"x")
     before = {name: (half / name).read_bytes() for name in ("eval.jsonl", "train.jsonl")}
-    with pytest.raises(DataError, match=r"checkpoints/24 is damaged.*checkpoints/16 is damaged.*no checkpoint is left") as refusal:
+    with pytest.raises(
+        DataError,
+        match=r"checkpoints/24 is damaged.*checkpoints/16 is damaged.*no checkpoint is left",
+    ) as refusal:
         go_on(half)
     assert refusal.value.code == 65
     assert checkpoint_steps(half) == [16, 24]
@@ -146,13 +172,17 @@ def test_a_half_written_last_row_of_a_log_is_written_again(half, golden):
 
 def test_a_log_that_lost_rows_since_the_checkpoint_is_refused(half):
     (half / "eval.jsonl").write_bytes((half / "eval.jsonl").read_bytes()[:-5])
-    with pytest.raises(DataError, match=r"eval.jsonl is shorter than when the checkpoint was written"):
+    with pytest.raises(
+        DataError, match=r"eval.jsonl is shorter than when the checkpoint was written"
+    ):
         go_on(half)
 
 
 def test_a_checkpoint_of_another_run_is_refused(half, golden):
     shutil.rmtree(half / "checkpoints")
-    shutil.copytree(golden(extended(a_run(eval_every=8, seed=4), 24)) / "checkpoints", half / "checkpoints")
+    shutil.copytree(
+        golden(extended(a_run(eval_every=8, seed=4), 24)) / "checkpoints", half / "checkpoints"
+    )
     with pytest.raises(DataError, match="it belongs to another run") as refusal:
         go_on(half)
     assert refusal.value.code == 65
@@ -166,7 +196,9 @@ def test_a_checkpoint_of_another_format_is_refused(half, monkeypatch):
         go_on(half)
 
 
-def rewritten(path: Path, change: Callable[[Any], Any], first: Callable[[], None] = lambda: None) -> None:
+def rewritten(
+    path: Path, change: Callable[[Any], Any], first: Callable[[], None] = lambda: None
+) -> None:
     """The checkpoint at 24 with another state, signed as it should be: no damage."""
     replay = Replay(20, Spec(3, 2), np.random.SeedSequence(0))
     checkpoints = Checkpoints(path, WHOLE.identity())
@@ -175,7 +207,9 @@ def rewritten(path: Path, change: Callable[[Any], Any], first: Callable[[], None
     checkpoints.refill(replay)
     shutil.rmtree(path / "checkpoints" / "24")
     first()
-    Checkpoints(path, WHOLE.identity()).save(Snapshot(24, change(snapshot.arrays), snapshot.facts), replay)
+    Checkpoints(path, WHOLE.identity()).save(
+        Snapshot(24, change(snapshot.arrays), snapshot.facts), replay
+    )
 
 
 LEAF = "agent.critic.online.params.params.critic_0.Dense_0.kernel"
@@ -184,9 +218,15 @@ LEAF = "agent.critic.online.params.params.critic_0.Dense_0.kernel"
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda state: state | {LEAF: state[LEAF].astype(np.float64)}, r"is \(\(5, 8\), .*float64.*\), this version has \(\(5, 8\), .*float32"),
-        (lambda state: state | {LEAF: state[LEAF][:, :7].copy()}, r"is \(\(5, 7\), .*\), this version has \(\(5, 8\)"),
-        (lambda state: {name: leaf for name, leaf in state.items() if name != LEAF}, "is missing, this version has"),
+        (lambda state: state | {LEAF: state[LEAF].astype(np.float64)}, (
+            r"is \(\(5, 8\), .*float64.*\), this version has \(\(5, 8\), .*float32"
+        )),
+        (lambda state: state | {LEAF: state[LEAF][:, :7].copy()}, (
+            r"is \(\(5, 7\), .*\), this version has \(\(5, 8\)"
+        )),
+        (lambda state: {name: leaf for name, leaf in state.items() if name != LEAF}, (
+            "is missing, this version has"
+        )),
     ],
     ids=["dtype", "shape", "missing"],
 )  # fmt: skip
@@ -218,11 +258,16 @@ def test_the_last_two_are_kept(golden):
 
 def test_a_checkpoint_links_to_what_the_one_before_it_wrote_and_adds_only_what_is_new(golden):
     path = golden(a_run(capacity=100))
-    names = [sorted(file.name for file in (path / "checkpoints" / step / "replay").iterdir()) for step in ("32", "40")]
+    names = [
+        sorted(file.name for file in (path / "checkpoints" / step / "replay").iterdir())
+        for step in ("32", "40")
+    ]
     assert names[0] == sorted(f"{start}-{start + 8}.safetensors" for start in range(0, 32, 8))
     assert names[1] == sorted(f"{start}-{start + 8}.safetensors" for start in range(0, 40, 8))
     for name in names[0]:
-        assert (path / "checkpoints" / "32" / "replay" / name).samefile(path / "checkpoints" / "40" / "replay" / name)
+        assert (path / "checkpoints" / "32" / "replay" / name).samefile(
+            path / "checkpoints" / "40" / "replay" / name
+        )
 
 
 def test_files_of_transitions_that_were_overwritten_are_let_go(golden):
@@ -234,15 +279,27 @@ def test_files_of_transitions_that_were_overwritten_are_let_go(golden):
 
 
 def test_a_file_is_what_safetensors_itself_would_write(tmp_path):
-    arrays: dict[str, np.ndarray] = {name: np.array([3, 0, 1], name) for name in checkpoint_module.DTYPES}
-    arrays |= {"bé.first": np.float32(2).reshape(()), "empty": np.zeros((0, 3), np.float32), "across": np.arange(12, dtype=np.int64).reshape(3, 4).T}
+    arrays: dict[str, np.ndarray] = {
+        name: np.array([3, 0, 1], name) for name in checkpoint_module.DTYPES
+    }
+    arrays |= {
+        "bé.first": np.float32(2).reshape(()),
+        "empty": np.zeros((0, 3), np.float32),
+        "across": np.arange(12, dtype=np.int64).reshape(3, 4).T,
+    }
     file = tmp_path / "file"
     told = checkpoint_module._write(file, checkpoint_module._safetensors(arrays))
-    theirs = safetensors.numpy.save({name: np.array(array, order="C") for name, array in arrays.items()})
+    theirs = safetensors.numpy.save(
+        {name: np.array(array, order="C") for name, array in arrays.items()}
+    )
     assert file.read_bytes() == theirs
     assert told == {"bytes": len(theirs), "sha256": hashlib.sha256(theirs).hexdigest()}
-    with pytest.raises(DataError, match=r"agent\.soul is of complex64, which a checkpoint cannot hold"):
-        checkpoint_module._write(file, checkpoint_module._safetensors({"agent.soul": np.ones(2, np.complex64)}))
+    with pytest.raises(
+        DataError, match=r"agent\.soul is of complex64, which a checkpoint cannot hold"
+    ):
+        checkpoint_module._write(
+            file, checkpoint_module._safetensors({"agent.soul": np.ones(2, np.complex64)})
+        )
 
 
 def kept(tmp_path: Path) -> tuple[Checkpoints, Replay]:
@@ -262,7 +319,9 @@ def test_a_replay_in_too_many_files_is_written_afresh_as_one(tmp_path):
         checkpoints.save(Snapshot(step, {}, {}), replay)
         files = len(list((tmp_path / "checkpoints" / str(step) / "replay").iterdir()))
         most = max(most, files)
-        assert replay_of(tmp_path / "checkpoints" / str(step), 100)["reward"].tolist() == list(range(step))
+        assert replay_of(tmp_path / "checkpoints" / str(step), 100)["reward"].tolist() == list(
+            range(step)
+        )
     assert most == MOST_SEGMENTS
     assert files < 5
 
@@ -276,7 +335,12 @@ def test_a_replay_of_many_pieces_is_not_written_afresh_for_them(tmp_path, monkey
     for step, count in ((1, 80), (2, 2), (3, 2)):
         lived(replay, count)
         checkpoints.save(Snapshot(step, {}, {}), replay)
-        written.append({file.name: file.stat().st_ino for file in (tmp_path / "checkpoints" / str(step) / "replay").iterdir()})
+        written.append(
+            {
+                file.name: file.stat().st_ino
+                for file in (tmp_path / "checkpoints" / str(step) / "replay").iterdir()
+            }
+        )
     assert [len(files) for files in written] == [40, 41, 42]
     assert written[0].items() < written[1].items() < written[2].items()
 
@@ -330,12 +394,18 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, number: int, part: str) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
-@pytest.mark.parametrize("part", [".partial-32/state", ".partial-32/replay/", ".partial-32/manifest"])
+@pytest.mark.parametrize(
+    "part", [".partial-32/state", ".partial-32/replay/", ".partial-32/manifest"]
+)
 def test_a_full_disk_ends_the_run_with_try_again_and_spoils_nothing(part, number, half, golden):
     with pytest.MonkeyPatch.context() as patch:
         full_disk(patch, number, part)
         with pytest.raises(
-            TryAgainError, match=r"the checkpoint at step 32 could not be written \(.*\); the one at step 24 is good; free space and resume"
+            TryAgainError,
+            match=(
+                r"the checkpoint at step 32 could not be written \(.*\); the one at step 24 is "
+                r"good; free space and resume"
+            ),
         ) as told:
             go_on(half)
     assert told.value.code == 75

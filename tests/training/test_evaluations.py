@@ -11,6 +11,7 @@ from tests.training import toys
 
 from dualac.envs import Protocol
 from dualac.envs.faults.guarded import Guarded
+from dualac.machine import cores
 from dualac.machine.cores import _lease, borrowed, usable_cores
 from dualac.training import evaluation as evaluate_module
 from dualac.training.evaluation import Evaluator, evaluate
@@ -29,7 +30,7 @@ def guarded(toy="Drift"):
 @pytest.fixture
 def other_core(monkeypatch, tmp_path):
     """This process is pinned, and there is another core, for which nobody has a lease."""
-    monkeypatch.setattr(machine.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(cores.tempfile, "gettempdir", lambda: str(tmp_path))
     core = usable_cores()[-1]
     monkeypatch.setattr(cores, "_others", [core])
     return core
@@ -44,14 +45,19 @@ def test_several_players_give_the_rows_of_one_in_the_order_of_the_seeds():
 
 def test_a_broken_episode_is_told_by_its_seed_however_many_play():
     told = []
-    for players in ([guarded("RaiseInStepAlways")], [guarded("RaiseInStepAlways"), guarded("RaiseInStepAlways")]):
+    for players in (
+        [guarded("RaiseInStepAlways")],
+        [guarded("RaiseInStepAlways"), guarded("RaiseInStepAlways")],
+    ):
         heard = []
         rows = evaluate(players, act, SEEDS, lambda seed, error, heard=heard: heard.append(seed))
         told.append((heard, [row["bad"] for row in rows]))
     assert told[0] == told[1] == (SEEDS, [True] * len(SEEDS))
 
 
-def test_a_long_evaluation_is_helped_on_a_core_that_is_idle_and_gives_the_same_rows(other_core, monkeypatch):
+def test_a_long_evaluation_is_helped_on_a_core_that_is_idle_and_gives_the_same_rows(
+    other_core, monkeypatch
+):
     stage = Evaluator(guarded())
     alone = stage.evaluate(act, SEEDS, lambda seed, error: None)
     assert stage._beside == []  # it is over before help could be there
@@ -62,7 +68,9 @@ def test_a_long_evaluation_is_helped_on_a_core_that_is_idle_and_gives_the_same_r
     stage.close()
 
 
-def test_an_evaluation_goes_on_beside_its_caller_on_an_idle_core_and_gives_the_same_rows(other_core, monkeypatch):
+def test_an_evaluation_goes_on_beside_its_caller_on_an_idle_core_and_gives_the_same_rows(
+    other_core, monkeypatch
+):
     monkeypatch.setattr(evaluate_module, "SHORT", 0.0)
     stage, seen = Evaluator(guarded()), []
     assert stage.aside(act, SEEDS) is None  # nothing is known yet of how long it takes

@@ -1,4 +1,6 @@
-"""Environments that break and losses that explode: counted, said, survived where that makes sense; and never averaged over unaware."""
+"""Environments that break and losses that explode: counted, said, survived where that makes sense;
+and never averaged over unaware.
+"""
 
 import json
 import signal
@@ -75,7 +77,9 @@ def test_a_broken_answer_is_not_stored_but_counted_and_the_run_goes_on(fault, tm
     assert finite(kept)
     assert finite(agent_of(last(path)))
     assert told["facts"]["bad_total"] == 1
-    assert [(event["step"], event["where"]) for event in events(path, "bad_transition")] == [(15, "step")]
+    assert [(event["step"], event["where"]) for event in events(path, "bad_transition")] == [
+        (15, "step")
+    ]
     assert rows(path, "train.jsonl")[-1]["rollout/bad_transitions"] == 1
 
 
@@ -87,7 +91,9 @@ def test_a_broken_answer_cuts_its_episode_like_a_time_limit(tmp_path):
     assert not np.array_equal(kept["next_obs"][before], kept["obs"][before + 1])
 
 
-def test_an_agent_hears_of_whole_episodes_after_it_has_learned_from_their_last_step(tmp_path, monkeypatch):
+def test_an_agent_hears_of_whole_episodes_after_it_has_learned_from_their_last_step(
+    tmp_path, monkeypatch
+):
     """Of one that broke there is no return to be judged by."""
     order = []
 
@@ -105,7 +111,9 @@ def test_an_agent_hears_of_whole_episodes_after_it_has_learned_from_their_last_s
     path = trained(a_run("top", task=toys.task("NanRewardOnce"), capacity=100), tmp_path)
     ends = [step for step, name in order if name == "observe_return"]
     assert events(path, "bad_transition")[0]["step"] not in ends and len(ends) > 2
-    assert all((step, "learn") not in order[order.index((step, "observe_return")) :] for step in ends)
+    assert all(
+        (step, "learn") not in order[order.index((step, "observe_return")) :] for step in ends
+    )
     assert any((step, "learn") in order for step in ends)
 
 
@@ -121,7 +129,11 @@ def test_an_evaluation_survives_a_broken_answer_and_its_row_says_so(tmp_path):
 def test_an_environment_that_breaks_too_often_fails_the_run(fault, tmp_path):
     path = prepare(a_run(task=toys.task(f"{fault}Often")), tmp_path)
     with pytest.raises(
-        RunFailedError, match=r"environment broken: .* broke 11 times within 10000 steps, last at step 22: gave NaN or infinity"
+        RunFailedError,
+        match=(
+            r"environment broken: .* broke 11 times within 10000 steps, last at step 22: gave NaN "
+            r"or infinity"
+        ),
     ) as told:
         go_on(path)
     assert told.value.code == 65
@@ -162,7 +174,9 @@ def test_an_environment_that_never_starts_fails_the_run(tmp_path):
         ("WordSometimes", "step", "gave the reward 'a lot', which is not a number"),
     ],
 )
-def test_an_episode_that_breaks_is_cut_and_counted_with_its_reason_in_training_and_in_evaluation(toy, where, reason, tmp_path):
+def test_an_episode_that_breaks_is_cut_and_counted_with_its_reason_in_training_and_in_evaluation(
+    toy, where, reason, tmp_path
+):
     path = trained(a_run(task=toys.task(toy), capacity=100), tmp_path)
     told, kept = manifest(last(path)), replay_of(last(path), 100)
     bad = events(path, "bad_transition")
@@ -172,9 +186,10 @@ def test_an_episode_that_breaks_is_cut_and_counted_with_its_reason_in_training_a
     assert told["added"] == 40 - len(bad) * (where == "step")
     assert finite(kept)
     broken = [row for row in rows(path, "eval.jsonl") if row.get("bad")]
-    assert [(event["where"], event["step"], event["seed"], event["reason"]) for event in events(path, "bad_evaluation")] == [
-        ("evaluation", row["step"], row["seed"], row["reason"]) for row in broken
-    ]
+    assert [
+        (event["where"], event["step"], event["seed"], event["reason"])
+        for event in events(path, "bad_evaluation")
+    ] == [("evaluation", row["step"], row["seed"], row["reason"]) for row in broken]
     assert broken and all(reason in row["reason"] for row in broken)
     assert not (path / "traceback.txt").exists()
 
@@ -190,11 +205,19 @@ def test_a_run_stopped_among_broken_episodes_goes_on_to_the_same_bits(toy, tmp_p
     assert_same_run(path, golden(run))
 
 
-def test_an_environment_that_always_raises_fails_the_run_with_its_reason_and_its_traceback_even_if_resumed_meanwhile(tmp_path):
-    path = prepare(a_run(task=toys.task("RaiseInStepAlways"), eval_every=40, eval_episodes=1), tmp_path)
+def test_an_environment_that_always_raises_fails_the_run_with_its_traceback_even_if_resumed(
+    tmp_path,
+):
+    path = prepare(
+        a_run(task=toys.task("RaiseInStepAlways"), eval_every=40, eval_episodes=1), tmp_path
+    )
     stopped(path, 20)
     with pytest.raises(
-        RunFailedError, match=r"broke 11 times within 10000 steps, last at step 33: raised ZeroDivisionError: of the environment's own$"
+        RunFailedError,
+        match=(
+            r"broke 11 times within 10000 steps, last at step 33: raised ZeroDivisionError: of the "
+            r"environment's own$"
+        ),
     ):
         go_on(path)
     assert (failure(path)["step"], failure(path)["error"]) == (32, "RunFailedError")
@@ -208,16 +231,24 @@ def test_an_environment_that_always_raises_fails_the_run_with_its_reason_and_its
 
 def test_an_environment_whose_reset_always_raises_fails_the_run_before_its_first_step(tmp_path):
     path = prepare(a_run(task=toys.task("RaiseInResetAlways")), tmp_path)
-    with pytest.raises(RunFailedError, match=r"broke 11 times .* last at step 0: raised ZeroDivisionError"):
+    with pytest.raises(
+        RunFailedError, match=r"broke 11 times .* last at step 0: raised ZeroDivisionError"
+    ):
         go_on(path)
     assert "ZeroDivisionError" in (path / "traceback.txt").read_text()
 
 
 def test_evaluations_that_break_too_often_fail_the_run(tmp_path):
-    path = prepare(a_run(task=toys.task("RaiseInStepAlways"), eval_episodes=BAD_LIMIT + 1), tmp_path)
-    with pytest.raises(RunFailedError, match=r"broke 11 times .* last at step 0: raised ZeroDivisionError"):
+    path = prepare(
+        a_run(task=toys.task("RaiseInStepAlways"), eval_episodes=BAD_LIMIT + 1), tmp_path
+    )
+    with pytest.raises(
+        RunFailedError, match=r"broke 11 times .* last at step 0: raised ZeroDivisionError"
+    ):
         go_on(path)
-    assert len(events(path, "bad_evaluation")) == BAD_LIMIT + 2  # one of them is the self-test's, which does not count
+    assert (
+        len(events(path, "bad_evaluation")) == BAD_LIMIT + 2
+    )  # one of them is the self-test's, which does not count
 
 
 def test_an_environment_that_never_observed_what_it_declares_is_refused_at_once(tmp_path):
@@ -252,7 +283,9 @@ def test_an_environment_that_comes_back_with_other_spaces_is_as_broken_as_before
         env.reset(seed=1)
 
 
-@pytest.mark.parametrize(("how", "discount"), [("Terminated", 0.0), ("Truncated", 1.0), ("Both", 0.0)])
+@pytest.mark.parametrize(
+    ("how", "discount"), [("Terminated", 0.0), ("Truncated", 1.0), ("Both", 0.0)]
+)
 def test_only_the_tasks_own_end_ends_the_future(how, discount, tmp_path):
     path = trained(a_run(task=toys.task(how), capacity=100), tmp_path)
     kept = replay_of(last(path), 100)
@@ -267,7 +300,9 @@ def test_a_transition_is_what_was_seen_what_was_done_and_what_was_seen_next(tmp_
     within = np.flatnonzero(np.arange(39) % 3 != 2)
     assert np.array_equal(kept["next_obs"][within], kept["obs"][within + 1])
     assert np.abs(kept["action"]).max() <= 1.0
-    np.testing.assert_allclose(kept["reward"], -np.square(kept["next_obs"].astype(np.float64)).sum(axis=1), rtol=1e-5)
+    np.testing.assert_allclose(
+        kept["reward"], -np.square(kept["next_obs"].astype(np.float64)).sum(axis=1), rtol=1e-5
+    )
 
 
 def test_absurd_rewards_end_the_run_as_diverged(tmp_path):
@@ -308,7 +343,9 @@ def test_a_run_that_failed_and_is_tried_all_the_same_fails_again_at_the_same_ste
 def test_a_run_that_went_on_after_a_failure_is_no_longer_called_failed(tmp_path):
     run = a_run()
     path = prepare(run, tmp_path)
-    (path / "FAILED").write_text(json.dumps({"step": 3, "reason": "x", "error": "ZeroDivisionError"}))
+    (path / "FAILED").write_text(
+        json.dumps({"step": 3, "reason": "x", "error": "ZeroDivisionError"})
+    )
     go_on(path)
     assert not (path / "FAILED").exists()
     assert (path / "DONE").exists()

@@ -1,4 +1,6 @@
-"""Environments in a process of their own: the same bits, and a hang, an exit or a crash is one broken episode."""
+"""Environments in a process of their own: the same bits, and a hang, an exit or a crash is one
+broken episode.
+"""
 
 import contextlib
 import os
@@ -35,12 +37,25 @@ while True:
 
 def shown(env, seed, steps=60):
     """All an episode shows, as bytes."""
-    actions = np.random.default_rng(seed).uniform(-1, 1, (steps, env.action_space.shape[0])).astype(np.float32)
+    actions = (
+        np.random.default_rng(seed)
+        .uniform(-1, 1, (steps, env.action_space.shape[0]))
+        .astype(np.float32)
+    )
     seen = [env.reset(seed=seed)[0].tobytes()]
     for action in actions:
         obs, reward, terminated, truncated, info = env.step(action)
-        assert (obs.dtype, type(reward), type(terminated), type(truncated)) == (np.float32, float, bool, bool)
-        seen += [obs.tobytes(), np.float64(reward).tobytes(), str((terminated, truncated, info.get("success")))]
+        assert (obs.dtype, type(reward), type(terminated), type(truncated)) == (
+            np.float32,
+            float,
+            bool,
+            bool,
+        )
+        seen += [
+            obs.tobytes(),
+            np.float64(reward).tobytes(),
+            str((terminated, truncated, info.get("success"))),
+        ]
         if terminated or truncated:
             break
     return seen
@@ -61,13 +76,19 @@ def assert_gone(process: int) -> None:
     assert not alive(process)
 
 
-SUITES = [pytest.param(task, marks=pytest.mark.suite) for task in ("metaworld/push", "myosuite/key-turn-easy")]
+SUITES = [
+    pytest.param(task, marks=pytest.mark.suite)
+    for task in ("metaworld/push", "myosuite/key-turn-easy")
+]
 
 
 @pytest.mark.parametrize("task", [toys.task("Drift"), "dmc/cheetah-run", *SUITES])
 def test_an_isolated_environment_gives_the_same_bits(task):
     here, there = make(task, seed=5), make(task, seed=5, isolated=SECONDS)
-    assert (there.observation_space, there.action_space) == (here.observation_space, here.action_space)
+    assert (there.observation_space, there.action_space) == (
+        here.observation_space,
+        here.action_space,
+    )
     assert (there.task, there.cap) == (here.task, here.cap)
     assert there.reset()[0].tobytes() == here.reset()[0].tobytes()
     assert [shown(there, seed) for seed in (1, 2)] == [shown(here, seed) for seed in (1, 2)]
@@ -86,19 +107,32 @@ def test_an_isolated_run_is_the_same_run_broken_episodes_and_all(tmp_path, golde
 
 
 @pytest.mark.kill
-def test_an_environment_that_ends_its_process_costs_an_isolated_run_an_episode_each_time(tmp_path, golden):
+def test_an_environment_that_ends_its_process_costs_an_isolated_run_an_episode_each_time(
+    tmp_path, golden
+):
     """It breaks where the one that raises does, so all that is learned is the same."""
-    path, raising = trained(a_run(task=toys.task("DieSometimes")), tmp_path, isolated=SECONDS), golden(a_run(task=toys.task("RaiseInStepSometimes")))
-    assert {event["reason"] for event in events(path, "bad_transition")} == {"ended its process with code 7"}
-    assert (last(path) / "state.safetensors").read_bytes() == (last(raising) / "state.safetensors").read_bytes()
-    assert [row["return"] for row in rows(path, "eval.jsonl")] == [row["return"] for row in rows(raising, "eval.jsonl")]
+    path, raising = (
+        trained(a_run(task=toys.task("DieSometimes")), tmp_path, isolated=SECONDS),
+        golden(a_run(task=toys.task("RaiseInStepSometimes"))),
+    )
+    assert {event["reason"] for event in events(path, "bad_transition")} == {
+        "ended its process with code 7"
+    }
+    assert (last(path) / "state.safetensors").read_bytes() == (
+        last(raising) / "state.safetensors"
+    ).read_bytes()
+    assert [row["return"] for row in rows(path, "eval.jsonl")] == [
+        row["return"] for row in rows(raising, "eval.jsonl")
+    ]
 
 
 def test_isolation_is_no_part_of_what_a_run_is():
     assert not [field for field in Run.__dataclass_fields__ if "isol" in field]
 
 
-def test_an_environment_that_hangs_is_ended_where_it_hangs_is_told_and_another_one_takes_its_place(capfd):
+def test_an_environment_that_hangs_is_ended_where_it_hangs_is_told_and_another_one_takes_its_place(
+    capfd,
+):
     env = Guarded(toys.task("HangAlways"), Run.protocol, isolated=1.0)
     process = env.env._process.pid
     shown(env, 0, steps=2)
@@ -123,7 +157,9 @@ def test_a_crash_is_told_by_its_signal():
 
 def test_what_is_raised_there_is_raised_here_with_its_traceback():
     env = make(toys.task("RaiseInStepAlways"), isolated=SECONDS)
-    with pytest.raises(LostEnvironmentError, match=r"^raised ZeroDivisionError: of the environment's own$") as told:
+    with pytest.raises(
+        LostEnvironmentError, match=r"^raised ZeroDivisionError: of the environment's own$"
+    ) as told:
         shown(env, 0)
     assert "toys.py" in str(told.value.__cause__)
     with pytest.raises(UsageError, match="between 0 and"):

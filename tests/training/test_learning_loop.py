@@ -1,4 +1,6 @@
-"""What the loop does with an agent: compiles it once, resets it when told to, tells it how episodes went."""
+"""What the loop does with an agent: compiles it once, resets it when told to, tells it how episodes
+went.
+"""
 
 import dataclasses
 from collections import Counter
@@ -8,7 +10,19 @@ import jax
 import numpy as np
 import pytest
 import safetensors.numpy
-from tests.training.runs import a_run, agent_of, events, extended, go_on, last, manifest, python, rows, same, trained
+from tests.training.runs import (
+    a_run,
+    agent_of,
+    events,
+    extended,
+    go_on,
+    last,
+    manifest,
+    python,
+    rows,
+    same,
+    trained,
+)
 
 from dualac.agents.actor_critic import make_agent
 from dualac.agents.algorithms import ALGORITHMS
@@ -38,7 +52,9 @@ def test_nothing_is_traced_again_after_its_first_call(name, compiled_afresh, mon
 
             return call
 
-        return Agent(*(watch(function, kind) for kind, function in make_agent(row, spec)._asdict().items()))
+        return Agent(
+            *(watch(function, kind) for kind, function in make_agent(row, spec)._asdict().items())
+        )
 
     learn = Learner.learn
 
@@ -52,9 +68,9 @@ def test_nothing_is_traced_again_after_its_first_call(name, compiled_afresh, mon
     path = trained(extended(run, 32), tmp_path)
     assert len(after_learning) == 1 + 23, "once to rehearse"
     assert len(set(after_learning)) == 1
-    assert {kind: traces[kind] for kind in ("init", "explore", "exploit", "observe_return", "reset")} == dict(
-        init=1, explore=1, exploit=1, observe_return=1, reset=1
-    )
+    assert {
+        kind: traces[kind] for kind in ("init", "explore", "exploit", "observe_return", "reset")
+    } == dict(init=1, explore=1, exploit=1, observe_return=1, reset=1)
 
     traces.clear()
     after_learning.clear()
@@ -62,34 +78,59 @@ def test_nothing_is_traced_again_after_its_first_call(name, compiled_afresh, mon
     go_on(path)
     assert len(after_learning) == 1 + 8
     assert len(set(after_learning)) == 1
-    assert all(traces[kind] <= 1 for kind in ("init", "explore", "exploit", "observe_return", "reset"))
+    assert all(
+        traces[kind] <= 1 for kind in ("init", "explore", "exploit", "observe_return", "reset")
+    )
 
 
 @pytest.mark.parametrize(("name", "seeds"), [("dac", (3,)), ("top", (3, 4))])
 @pytest.mark.usefixtures("compiled_afresh")
 def test_once_rehearsed_a_run_compiles_nothing_more(name, seeds, monkeypatch, caplog, tmp_path):
-    """What the compiler takes is given back before the replay grows: not at a reset, nor when the run is resumed, is it needed again. (But for a
-    replay on the device, which compiles what it does when it does it.)
+    """What the compiler takes is given back before the replay grows: not at a reset, nor when the
+    run is resumed, is it needed again. (But for a replay on the device, which compiles what it does
+    when it does it.)
     """
     compile_ahead, compilations = Learner.compile_ahead, []
 
     def noted(self):
         yield from compile_ahead(self)
-        compilations.append([record.getMessage() for record in caplog.records if record.getMessage().startswith("Compiling")])
+        compilations.append(
+            [
+                record.getMessage()
+                for record in caplog.records
+                if record.getMessage().startswith("Compiling")
+            ]
+        )
         caplog.clear()
 
     monkeypatch.setattr(Learner, "compile_ahead", noted)
     pack = seeds if len(seeds) > 1 else ()
     with jax.log_compiles():
         for steps in (24, 32):
-            go_on(*(prepare(a_run(name, steps=steps, seed=seed, pack=pack, resets=(20, 28)), tmp_path) for seed in seeds))
+            go_on(
+                *(
+                    prepare(
+                        a_run(name, steps=steps, seed=seed, pack=pack, resets=(20, 28)), tmp_path
+                    )
+                    for seed in seeds
+                )
+            )
     assert len(compilations) == 2 and all(compilations)
-    assert [record.getMessage() for record in caplog.records if record.getMessage().startswith("Compiling")] == []
+    assert [
+        record.getMessage()
+        for record in caplog.records
+        if record.getMessage().startswith("Compiling")
+    ] == []
 
 
 @pytest.mark.parametrize(("name", "seeds"), [("dac", (3,)), ("top", (3, 4))])
 def test_a_rehearsal_leaves_the_learner_as_it_was(name, seeds):
-    run = dataclasses.replace(a_run(name), algorithm=dataclasses.replace(a_run(name).algorithm, explorer_restart_every=6 if name == "dac" else 0))
+    run = dataclasses.replace(
+        a_run(name),
+        algorithm=dataclasses.replace(
+            a_run(name).algorithm, explorer_restart_every=6 if name == "dac" else 0
+        ),
+    )
     learner = Learner([dataclasses.replace(run, seed=seed) for seed in seeds], SPEC)
     before = [learner.save(index) for index in range(len(seeds))]
     for _ in learner.compile_ahead():
@@ -110,7 +151,9 @@ def test_every_row_goes_on_to_the_bit_where_it_was_left(name, golden, tmp_path):
 
 
 def test_the_updates_are_counted_through_the_run_so_that_actors_wait_no_longer_than_they_should():
-    """Two updates a step and a delay of three: the first step that learns moves no actor, the second does with its first update."""
+    """Two updates a step and a delay of three: the first step that learns moves no actor, the
+    second does with its first update.
+    """
     row = replaced(a_run("td3").algorithm, {"policy.delay": 3})
     run = dataclasses.replace(a_run(), algorithm=row)
     learner = Learner([run], SPEC)
@@ -118,7 +161,11 @@ def test_the_updates_are_counted_through_the_run_so_that_actors_wait_no_longer_t
     for step in range(10, 16):
         before = learner.save(0)["agent.policy.actor.params.params.mean.bias"]
         learner.learn([BATCH], [np.ones(3, np.float32)], step)
-        moved.append(not np.array_equal(before, learner.save(0)["agent.policy.actor.params.params.mean.bias"]))
+        moved.append(
+            not np.array_equal(
+                before, learner.save(0)["agent.policy.actor.params.params.mean.bias"]
+            )
+        )
     assert moved == [False, True, True, False, True, True]
     tally = learner.tally(0)
     assert (tally["actor_loss"][1], tally["critic_loss"][1]) == (4, 12)
@@ -138,7 +185,11 @@ def leaves(learner: Learner) -> dict[str, np.ndarray]:
 
 def kernels(learner: Learner) -> list[np.ndarray]:
     """The initial weights that are drawn; scalars, biases and moments start the same always."""
-    return [array for name, array in sorted(leaves(learner).items()) if name.endswith("kernel") and ".adam." not in name]
+    return [
+        array
+        for name, array in sorted(leaves(learner).items())
+        if name.endswith("kernel") and ".adam." not in name
+    ]
 
 
 @pytest.mark.parametrize("name", ["dac", "sac"])
@@ -162,7 +213,11 @@ def test_a_reset_starts_every_optimiser_and_scalar_afresh(golden):
     path = golden(a_run("dac"))
     learner.restore([Checkpoints(path, a_run("dac").identity()).peek()[0]])
     learned = leaves(learner)
-    assert all(not np.array_equal(fresh[name], learned[name]) for name in fresh if fresh[name].size > 1 or name.endswith("count"))
+    assert all(
+        not np.array_equal(fresh[name], learned[name])
+        for name in fresh
+        if fresh[name].size > 1 or name.endswith("count")
+    )
     learner.reset(25, same_init=True)
     assert same(leaves(learner), fresh)
 
@@ -187,7 +242,9 @@ def test_a_reset_to_the_same_init_is_the_first_state_to_the_bit():
 def test_resets_come_by_list_and_by_every_so_many_steps(schedule, steps, monkeypatch, tmp_path):
     seen = []
     reset = Learner.reset
-    monkeypatch.setattr(Learner, "reset", lambda self, step, **how: (seen.append(step), reset(self, step, **how)))
+    monkeypatch.setattr(
+        Learner, "reset", lambda self, step, **how: (seen.append(step), reset(self, step, **how))
+    )
     path = trained(a_run(**schedule), tmp_path)
     assert seen == steps == [event["step"] for event in events(path, "reset")]
     assert manifest(last(path))["added"] == 40  # the replay stays
@@ -196,7 +253,9 @@ def test_resets_come_by_list_and_by_every_so_many_steps(schedule, steps, monkeyp
 def test_the_run_knows_whether_resets_return_to_the_first_weights(monkeypatch, tmp_path):
     told = []
     reset = Learner.reset
-    monkeypatch.setattr(Learner, "reset", lambda self, step, **how: (told.append(how), reset(self, step, **how)))
+    monkeypatch.setattr(
+        Learner, "reset", lambda self, step, **how: (told.append(how), reset(self, step, **how))
+    )
     trained(a_run(reset_same_init=True), tmp_path / "same")
     trained(a_run(), tmp_path / "fresh")
     assert told == [{"same_init": True}, {"same_init": False}]
@@ -230,7 +289,11 @@ def test_learning_starts_after_warm_up_and_not_before(golden):
 def test_warm_up_acts_at_random_and_the_policy_afterwards(monkeypatch, tmp_path):
     asked = []
     explore = Learner.explore
-    monkeypatch.setattr(Learner, "explore", lambda self, obs, step: (asked.append(step), explore(self, obs, step))[1])
+    monkeypatch.setattr(
+        Learner,
+        "explore",
+        lambda self, obs, step: (asked.append(step), explore(self, obs, step))[1],
+    )
     trained(a_run(), tmp_path)
     assert asked == list(range(10, 41))
 
@@ -241,7 +304,10 @@ def test_every_episode_that_ends_is_told_to_the_agent_with_its_return(monkeypatc
     monkeypatch.setattr(
         Learner,
         "observe_return",
-        lambda self, returns, step: (heard.extend(r for r in returns if r is not None), observe_return(self, returns, step)),
+        lambda self, returns, step: (
+            heard.extend(r for r in returns if r is not None),
+            observe_return(self, returns, step),
+        ),
     )
     path = trained(a_run(), tmp_path)
     facts = manifest(last(path))["facts"]
@@ -256,7 +322,9 @@ def test_acting_is_the_same_for_one_observation_alone_and_in_a_learner_that_was_
     learner.restore([Checkpoints(golden(a_run()), a_run().identity()).peek()[0]])
     obs = np.ones(3, np.float32)
     assert np.array_equal(learner.exploit(0)(obs), learner.exploit(0)(obs))
-    assert jax.tree.all(jax.tree.map(lambda leaf: bool(np.isfinite(leaf).all()), learner.member_state(0)))
+    assert jax.tree.all(
+        jax.tree.map(lambda leaf: bool(np.isfinite(leaf).all()), learner.member_state(0))
+    )
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
@@ -264,24 +332,38 @@ def test_what_is_saved_is_where_it_lies_and_what_acts_is_a_copy(seeds):
     learner = Learner([a_run(seed=seed) for seed in range(seeds)], SPEC)
     obs, last = np.ones(3, np.float32), seeds - 1
     one, again = learner.save(last), learner.save(last)
-    assert all(np.shares_memory(one[name], again[name]) for name in one if name.startswith("agent.") and one[name].size)
+    assert all(
+        np.shares_memory(one[name], again[name])
+        for name in one
+        if name.startswith("agent.") and one[name].size
+    )
     acts, values = learner.exploit(last), learner.value(last)
     action = acts(obs)
     value = values(obs[None], action[None])
     learner.learn([BATCH] * seeds, [obs] * seeds, 10)
     now = learner.save(last)
     assert not all(np.array_equal(one[name], now[name]) for name in one)
-    assert all(np.array_equal(one[name], again[name]) for name in one)  # whoever holds on to it still has what was
-    assert np.array_equal(acts(obs), action) and np.array_equal(values(obs[None], action[None]), value)
+    assert all(
+        np.array_equal(one[name], again[name]) for name in one
+    )  # whoever holds on to it still has what was
+    assert np.array_equal(acts(obs), action) and np.array_equal(
+        values(obs[None], action[None]), value
+    )
     assert not np.array_equal(learner.exploit(last)(obs), action)
 
 
 def test_a_checkpoint_of_a_version_that_measured_less_can_be_restored():
     learner, other = Learner([a_run()], SPEC), Learner([a_run()], SPEC)
     learner.learn([BATCH], [np.ones(3, np.float32)], 10)
-    saved = {name: array.copy() for name, array in learner.save(0).items() if name != "tally.actor_grad_norm"}
+    saved = {
+        name: array.copy()
+        for name, array in learner.save(0).items()
+        if name != "tally.actor_grad_norm"
+    }
     other.restore([Snapshot(10, saved | {"tally.no_longer_asked": np.ones(2, np.float32)}, {})])
-    assert other.metrics(0) == {name: value for name, value in learner.metrics(0).items() if name != "train/actor_grad_norm"}
+    assert other.metrics(0) == {
+        name: value for name, value in learner.metrics(0).items() if name != "train/actor_grad_norm"
+    }
     assert all(np.array_equal(other.save(0)[name], array) for name, array in saved.items())
 
 
@@ -292,7 +374,9 @@ def test_what_was_foreseen_is_done_unless_something_changed_meanwhile(name, monk
     obs, other = np.ones(3, np.float32), np.zeros(3, np.float32)
     asked = []
     decide = learner._explore
-    monkeypatch.setattr(learner, "_explore", lambda *question: asked.append(question) or decide(*question))
+    monkeypatch.setattr(
+        learner, "_explore", lambda *question: asked.append(question) or decide(*question)
+    )
     for one in (learner, afresh):
         one.learn([BATCH], [obs], 10)
     afresh._foreseen = None
@@ -313,10 +397,14 @@ def test_what_was_foreseen_is_done_unless_something_changed_meanwhile(name, monk
 def test_what_was_foreseen_is_what_would_have_been_decided_to_the_bit(name: str):
     """A run that is resumed decides anew what the one that went on had foreseen."""
     draw = np.random.default_rng(0)
-    learner = Learner([dataclasses.replace(a_run(name, batch_size=64), algorithm=ALGORITHMS[name])], Spec(17, 6))
+    learner = Learner(
+        [dataclasses.replace(a_run(name, batch_size=64), algorithm=ALGORITHMS[name])], Spec(17, 6)
+    )
     for step in range(10, 50):
         shapes = ((17,), (6,), (), (), (17,))
-        batch = Transition._make(np.tanh(draw.normal(size=(2, 64, *shape))).astype(np.float32) for shape in shapes)
+        batch = Transition._make(
+            np.tanh(draw.normal(size=(2, 64, *shape))).astype(np.float32) for shape in shapes
+        )
         obs = [draw.normal(size=17).astype(np.float32)]
         learner.learn([batch], obs, step)
         (foreseen,) = learner.explore(obs, step + 1)
@@ -337,15 +425,30 @@ def test_a_pack_foresees_for_each_of_its_seeds():
     assert learner.diverged() == [1]
 
 
-def learned_by(threads: int, name: str, file: Path, **env: str) -> tuple[str, dict[str, np.ndarray]]:
+def learned_by(
+    threads: int, name: str, file: Path, **env: str
+) -> tuple[str, dict[str, np.ndarray]]:
     told = python(HELPED, str(threads), file, name, **env)
     assert told.returncode == 0, told.stderr
     return told.stdout.strip(), safetensors.numpy.load_file(file)
 
 
-@pytest.mark.parametrize("name", ["dac", *(pytest.param(name, marks=pytest.mark.table) for name in ("td3", "gpl", "redq", "dac-both"))])
-def test_two_threads_learn_what_one_learns_to_the_bit_and_xla_alone_to_rounding(name: str, tmp_path):
-    (how, one), (_, two) = (learned_by(threads, name, tmp_path / str(threads)) for threads in (1, 2))
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dac",
+        *(
+            pytest.param(name, marks=pytest.mark.table)
+            for name in ("td3", "gpl", "redq", "dac-both")
+        ),
+    ],
+)
+def test_two_threads_learn_what_one_learns_to_the_bit_and_xla_alone_to_rounding(
+    name: str, tmp_path
+):
+    (how, one), (_, two) = (
+        learned_by(threads, name, tmp_path / str(threads)) for threads in (1, 2)
+    )
     (how_else, by_xla) = learned_by(2, name, tmp_path / "xla", DUALAC_KERNELS="xla")
     assert (how, how_else) == ("helped", "by XLA")
     assert one.keys() == two.keys() == by_xla.keys()
@@ -365,7 +468,9 @@ def test_learning_from_a_replay_on_the_device_moves_nothing_to_it_or_back(pack, 
         for step in range(20):
             member.step(member.random_action(step), step)
     batches = [[member.replay.sample(2, 8) for member in rollouts] for _ in range(3)]
-    together = [Transition._make(map(learner._together, zip(*each, strict=True))) for each in batches]
+    together = [
+        Transition._make(map(learner._together, zip(*each, strict=True))) for each in batches
+    ]
     seen = [member.obs for member in rollouts]
     learner.learn(batches[0], seen, 10)  # which compiles
     now = jax.device_put((learner._together(seen), np.uint32(11)))
@@ -375,7 +480,9 @@ def test_learning_from_a_replay_on_the_device_moves_nothing_to_it_or_back(pack, 
                 learner._held, learner._tally, learner._learning_keys, UpdateInputs(batch, *now)
             )
         with pytest.raises(Exception, match="Disallowed host-to-device transfer"):
-            learner.learn(batches[0], seen, 12)  # what is seen, and the number of the step, are the host's
+            learner.learn(
+                batches[0], seen, 12
+            )  # what is seen, and the number of the step, are the host's
     assert learner.diverged() == []
     for member in rollouts:
         member.close()

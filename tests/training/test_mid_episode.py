@@ -1,4 +1,6 @@
-"""A run that was stopped in the middle of an episode stands there again, to the bit, in every suite."""
+"""A run that was stopped in the middle of an episode stands there again, to the bit, in every
+suite.
+"""
 
 import numpy as np
 import pytest
@@ -8,11 +10,18 @@ from dualac.envs import PAPER
 from dualac.training.rollout import Rollout
 from dualac.training.run import Run, prepare
 
-ONE_OF_EACH = ("dmc/humanoid-walk", "metaworld/push", "myosuite/key-turn-hard", "gym/HalfCheetah-v5")
+ONE_OF_EACH = (
+    "dmc/humanoid-walk",
+    "metaworld/push",
+    "myosuite/key-turn-hard",
+    "gym/HalfCheetah-v5",
+)
 
 
 def resumes(task, folder):
-    """Sixty steps in one go, and the same with a checkpoint at the 37th that another process's member, as it were, takes up."""
+    """Sixty steps in one go, and the same with a checkpoint at the 37th that another process's
+    member, as it were, takes up.
+    """
     path = prepare(Run("dac", ALGORITHMS["dac"], task, steps=60, warmup=50, batch_size=8), folder)
     first = Rollout(path)
     first.episodes = 3  # not the first that its environment plays

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.training.runs import a_run, agent_of, assert_same_run, checkpoint_steps, events, go_on, last, rows
+from tests.training.runs import (
+    a_run,
+    agent_of,
+    assert_same_run,
+    checkpoint_steps,
+    events,
+    go_on,
+    last,
+    rows,
+)
 
 from dualac.errors import DataError
 from dualac.training.rollout import Rollout
@@ -16,7 +25,13 @@ SEEDS = (3, 4)
 
 
 def a_pack(name: str = "sac", **changes) -> list[Run]:
-    usual = {"steps": 16, "eval_every": 8, "checkpoint_every": 8, "log_every": 4, "resets": (12,)} | changes
+    usual = {
+        "steps": 16,
+        "eval_every": 8,
+        "checkpoint_every": 8,
+        "log_every": 4,
+        "resets": (12,),
+    } | changes
     return [a_run(name, seed=seed, pack=SEEDS, **usual) for seed in SEEDS]
 
 
@@ -76,7 +91,9 @@ def test_a_pack_resumes(straight, tmp_path):
 
 
 @pytest.mark.parametrize("late", [0, 1])
-def test_a_pack_killed_between_the_checkpoints_of_two_seeds_resumes_from_the_one_both_have(late, straight, tmp_path):
+def test_a_pack_killed_between_the_checkpoints_of_two_seeds_resumes_from_the_one_both_have(
+    late, straight, tmp_path
+):
     paths = prepared(a_pack(), tmp_path)
     go_on(*paths)
     shutil.rmtree(paths[late] / "checkpoints" / "16")
@@ -87,7 +104,9 @@ def test_a_pack_killed_between_the_checkpoints_of_two_seeds_resumes_from_the_one
         assert events(path, "resumed")[0]["step"] == 8
 
 
-def test_a_pack_killed_between_its_very_first_checkpoints_starts_again(straight, tmp_path, monkeypatch):
+def test_a_pack_killed_between_its_very_first_checkpoints_starts_again(
+    straight, tmp_path, monkeypatch
+):
     paths, saved, save = prepared(a_pack(steps=24), tmp_path), [], Rollout.save
 
     def dies_at_the_second(self, *words):
@@ -120,8 +139,12 @@ def test_a_damaged_checkpoint_of_one_seed_of_a_pack_is_named(straight, tmp_path)
     assert any(message["kind"] == "warning" and str(broken) in message["text"] for message in heard)
 
 
-def test_a_pack_killed_between_two_checkpoints_and_logged_otherwise_since_keeps_each_row_once(tmp_path):
-    """The checkpoint that only one seed had written knows how long the log of its own life was, not that of the next."""
+def test_a_pack_killed_between_two_checkpoints_and_logged_otherwise_since_keeps_each_row_once(
+    tmp_path,
+):
+    """The checkpoint that only one seed had written knows how long the log of its own life was, not
+    that of the next.
+    """
     paths = prepared(a_pack(), tmp_path)
     go_on(*paths)
     shutil.rmtree(paths[1] / "checkpoints" / "16")
@@ -135,7 +158,12 @@ def test_a_pack_killed_between_two_checkpoints_and_logged_otherwise_since_keeps_
 
 def test_seeds_that_were_not_started_as_one_pack_are_told_apart_from_it():
     alone, packed = a_run(seed=3), a_pack()[0]
-    assert alone.identity() != dataclasses.replace(packed, **{f: getattr(alone, f) for f in ("steps", "resets", "eval_every")}).identity()
+    assert (
+        alone.identity()
+        != dataclasses.replace(
+            packed, **{f: getattr(alone, f) for f in ("steps", "resets", "eval_every")}
+        ).identity()
+    )
 
 
 def test_a_pack_without_a_checkpoint_of_one_step_is_refused_and_nothing_is_lost(straight, tmp_path):

@@ -8,14 +8,25 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.training.runs import ROOT, a_run, assert_same_run, checkpoint_steps, environment, go_on, python
+from tests.training.runs import (
+    ROOT,
+    a_run,
+    assert_same_run,
+    checkpoint_steps,
+    environment,
+    go_on,
+    python,
+)
 
 from dualac.errors import LockedError
 from dualac.runs.lock import owned
 from dualac.training.run import prepare
 
 SIGNALLED = Path(__file__).with_name("signalled.py")
-HOLD = "import sys, pathlib; from dualac.runs.lock import owned\nwith owned(pathlib.Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+HOLD = (
+    "import sys, pathlib; from dualac.runs.lock import owned\nwith "
+    "owned(pathlib.Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+)
 
 
 def worker(path: Path, **words) -> subprocess.CompletedProcess[str]:
@@ -38,12 +49,23 @@ def test_a_run_has_one_owner_and_a_second_process_is_told_who(tmp_path):
 
 def test_the_lock_of_a_process_that_was_killed_is_free(tmp_path):
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, tmp_path], cwd=ROOT, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD, tmp_path],
+        cwd=ROOT,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     with holder:
         assert holder.stdout is not None and holder.stdout.readline() == "held\n"
         with (
-            pytest.raises(LockedError, match=rf'is being trained by another process \(.*"pid": {holder.pid}.*\); wait for it or stop it') as told,
+            pytest.raises(
+                LockedError,
+                match=(
+                    rf'is being trained by another process \(.*"pid": {holder.pid}.*\); wait for '
+                    r"it or stop it"
+                ),
+            ) as told,
             owned(tmp_path),
         ):
             pytest.fail("two owners")
@@ -76,21 +98,28 @@ def test_two_fresh_processes_give_the_same_bits(straight, tmp_path):
 
 
 @pytest.mark.kill
-def test_a_worker_that_is_asked_to_stop_checkpoints_there_and_goes_on_to_the_same_bits(straight, tmp_path):
+def test_a_worker_that_is_asked_to_stop_checkpoints_there_and_goes_on_to_the_same_bits(
+    straight, tmp_path
+):
     path = prepare(a_run(), tmp_path)
     told = python(SIGNALLED, "SIGINT", "29", path)
     assert told.returncode == 130, told.stderr
     assert checkpoint_steps(path)[-1] == 29
     last_words = heard(told)[-1]
     assert last_words["code"] == 130
-    assert f"stopped at step 29, checkpoint written; continue with: dualac resume {path}" in last_words["text"]
+    assert (
+        f"stopped at step 29, checkpoint written; continue with: dualac resume {path}"
+        in last_words["text"]
+    )
     assert not (path / "DONE").exists()
     assert not (path / "FAILED").exists()
     assert worker(path).returncode == 0
     assert_same_run(path, straight)
 
 
-def test_a_signal_in_this_process_is_obeyed_too_and_its_handlers_are_given_back(tmp_path, monkeypatch, golden):
+def test_a_signal_in_this_process_is_obeyed_too_and_its_handlers_are_given_back(
+    tmp_path, monkeypatch, golden
+):
     from dualac.training.loop import Interrupted
     from dualac.training.rollout import Rollout
 
@@ -98,7 +127,12 @@ def test_a_signal_in_this_process_is_obeyed_too_and_its_handlers_are_given_back(
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with monkeypatch.context() as patch:
         patch.setattr(
-            Rollout, "step", lambda self, action, at: (signal.raise_signal(signal.SIGTERM) if at == 13 else None, step(self, action, at))[1]
+            Rollout,
+            "step",
+            lambda self, action, at: (
+                signal.raise_signal(signal.SIGTERM) if at == 13 else None,
+                step(self, action, at),
+            )[1],
         )
         with pytest.raises(Interrupted) as told:
             go_on(path)
@@ -109,13 +143,22 @@ def test_a_signal_in_this_process_is_obeyed_too_and_its_handlers_are_given_back(
     assert_same_run(path, golden(a_run()))
 
 
-def test_a_signal_at_the_last_step_finds_the_run_done_or_resumes_to_done(tmp_path, monkeypatch, golden):
+def test_a_signal_at_the_last_step_finds_the_run_done_or_resumes_to_done(
+    tmp_path, monkeypatch, golden
+):
     from dualac.training.loop import Interrupted
     from dualac.training.rollout import Rollout
 
     path, step = prepare(a_run(), tmp_path), Rollout.step
     with monkeypatch.context() as patch:
-        patch.setattr(Rollout, "step", lambda self, action, at: (signal.raise_signal(signal.SIGINT) if at == 40 else None, step(self, action, at))[1])
+        patch.setattr(
+            Rollout,
+            "step",
+            lambda self, action, at: (
+                signal.raise_signal(signal.SIGINT) if at == 40 else None,
+                step(self, action, at),
+            )[1],
+        )
         try:
             go_on(path)
         except Interrupted:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.training.runs import a_run, go_on
 
 from dualac.errors import UsageError
+from dualac.machine import memory
 from dualac.training import loop
 from dualac.training.replay import Replay, Ring, replay_bytes
 from dualac.training.run import prepare
@@ -21,8 +22,16 @@ capacities, counts = st.integers(1, 12), st.integers(0, 40)
 
 
 def transition(number: int) -> tuple:
-    """All five fields tell which one it is. Each leads to what the next begins with, but for every third, with which an episode ends."""
-    return np.full(3, number), np.full(2, number + 0.25), float(number), float(number % 2), np.full(3, number + (0.5 if number % 3 == 2 else 1.0))
+    """All five fields tell which one it is. Each leads to what the next begins with, but for every
+    third, with which an episode ends.
+    """
+    return (
+        np.full(3, number),
+        np.full(2, number + 0.25),
+        float(number),
+        float(number % 2),
+        np.full(3, number + (0.5 if number % 3 == 2 else 1.0)),
+    )
 
 
 def filled(capacity: int, count: int, seed: int = 0) -> tuple[Replay, deque]:
@@ -38,14 +47,19 @@ def kept(replay: Replay) -> list[int]:
     told = replay.read(replay.oldest(), replay.added)
     led = np.concatenate([told["obs"][1:], told["led"][-1:]])
     led[told["ends"]] = told["led"]
-    return numbers({name: told[name] for name in ("obs", "action", "reward", "discount")} | {"next_obs": led})
+    return numbers(
+        {name: told[name] for name in ("obs", "action", "reward", "discount")} | {"next_obs": led}
+    )
 
 
 def numbers(fields: dict[str, np.ndarray]) -> list[int]:
     """Which transitions these are; a field out of line with the others is an error."""
     found = fields["reward"].astype(int)
     for where in np.ndindex(found.shape):
-        assert all(np.array_equal(field[where], value) for field, value in zip(fields.values(), transition(found[where]), strict=True))
+        assert all(
+            np.array_equal(field[where], value)
+            for field, value in zip(fields.values(), transition(found[where]), strict=True)
+        )
     return found.reshape(-1).tolist()
 
 
@@ -57,7 +71,9 @@ def test_it_keeps_the_newest_in_order(capacity, count):
 
 
 @given(capacities, st.integers(1, 40), st.integers(1, 3), st.integers(1, 9))
-def test_samples_are_stored_transitions_with_their_fields_in_line(capacity, count, minibatches, batch_size):
+def test_samples_are_stored_transitions_with_their_fields_in_line(
+    capacity, count, minibatches, batch_size
+):
     replay, model = filled(capacity, count)
     batch = replay.sample(minibatches, batch_size)
     assert batch.obs.shape == (minibatches, batch_size, 3)
@@ -68,7 +84,9 @@ def test_samples_are_stored_transitions_with_their_fields_in_line(capacity, coun
 
 def test_samples_are_uniform_over_all_that_is_kept():
     replay, model = filled(10, 25)
-    seen = np.bincount(replay.sample(100, 100).reward.astype(int).reshape(-1), minlength=25)[list(model)]
+    seen = np.bincount(replay.sample(100, 100).reward.astype(int).reshape(-1), minlength=25)[
+        list(model)
+    ]
     assert seen.sum() == 10_000
     assert abs(seen - 1000).max() < 200  # six standard deviations
 
@@ -85,19 +103,26 @@ def test_what_was_sampled_is_not_changed_by_what_comes_after():
 @given(capacities, counts, st.lists(st.integers(0, 40), max_size=4))
 def test_what_was_read_in_pieces_is_written_back_in_pieces(capacity, count, cuts):
     replay, model = filled(capacity, count)
-    marks = sorted({replay.oldest(), *(cut for cut in cuts if replay.oldest() < cut < count), count})
+    marks = sorted(
+        {replay.oldest(), *(cut for cut in cuts if replay.oldest() < cut < count), count}
+    )
     other = Replay(capacity, SPEC, np.random.SeedSequence(1))
     for start, stop in itertools.pairwise(marks):
         other.write(start, replay.read(start, stop))
     other.restore(replay.added, replay.sampler_state())
     assert kept(other) == list(model)
     if model:
-        assert all(np.array_equal(a, b) for a, b in zip(replay.sample(2, 8), other.sample(2, 8), strict=True))
+        assert all(
+            np.array_equal(a, b)
+            for a, b in zip(replay.sample(2, 8), other.sample(2, 8), strict=True)
+        )
 
 
 @given(capacities, st.integers(1, 40), st.integers(0, 30))
 def test_a_segment_older_than_the_ring_is_written_as_far_as_it_fits(capacity, count, extra):
-    """A file that was linked from an earlier checkpoint begins before the oldest transition that is still kept."""
+    """A file that was linked from an earlier checkpoint begins before the oldest transition that is
+    still kept.
+    """
     large, _ = filled(100, count + extra)
     small = Replay(capacity, SPEC, np.random.SeedSequence(0))
     small.write(0, large.read(0, count + extra))
@@ -111,7 +136,9 @@ def test_a_larger_ring_takes_what_a_smaller_one_held_before_it_wrapped(capacity,
     large = Replay(capacity + growth, SPEC, np.random.SeedSequence(0))
     large.write(0, small.read(0, capacity))
     large.restore(capacity, small.sampler_state())
-    assert all(np.array_equal(a, b) for a, b in zip(small.sample(2, 8), large.sample(2, 8), strict=True))
+    assert all(
+        np.array_equal(a, b) for a, b in zip(small.sample(2, 8), large.sample(2, 8), strict=True)
+    )
     for number in range(capacity, capacity + more):
         large.add(*transition(number))
     assert kept(large) == list(range(capacity + more))[-(capacity + growth) :]
@@ -141,14 +168,18 @@ def test_after_a_restart_it_goes_on_as_if_there_had_been_none(capacity, count, m
         whole.add(*transition(number))
         other.add(*transition(number))
     assert kept(whole) == kept(other) == list(range(count + more))[-capacity:]
-    assert all(np.array_equal(a, b) for a, b in zip(whole.sample(2, 8), other.sample(2, 8), strict=True))
+    assert all(
+        np.array_equal(a, b) for a, b in zip(whole.sample(2, 8), other.sample(2, 8), strict=True)
+    )
 
 
 def test_an_observation_is_stored_once():
     """A dog's: a million transitions of 223 and 38 numbers, in episodes of a thousand steps."""
     assert replay_bytes(1_000_000, Spec(223, 38)) + 1_000 * 223 * 4 < 1.1e9
     replay, _ = filled(1_000, 30_000)
-    assert len(replay.ring.ends) <= 512  # a third of the transitions end an episode: places of those overwritten are used again
+    assert (
+        len(replay.ring.ends) <= 512
+    )  # a third of the transitions end an episode: places of those overwritten are used again
     assert len(replay._free) + np.count_nonzero(replay._led > 0) + 1 == len(replay.ring.ends)
 
 
@@ -165,7 +196,9 @@ def test_a_ring_elsewhere_is_the_same_ring(tmp_path, place):
         for number in range(47, 150):
             replay.add(*transition(number))
     assert kept(there) == kept(here)
-    assert all(np.array_equal(a, b) for a, b in zip(there.sample(2, 8), here.sample(2, 8), strict=True))
+    assert all(
+        np.array_equal(a, b) for a, b in zip(there.sample(2, 8), here.sample(2, 8), strict=True)
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -178,7 +211,13 @@ def test_a_replay_larger_than_memory_is_refused_before_anything_is_allocated(tmp
     path = prepare(a_run(capacity=10**10, steps=10**9), tmp_path)
     monkeypatch.setattr(memory, "available_memory", lambda: 8_000_000_000)
     monkeypatch.setattr(Replay, "__init__", lambda *_: pytest.fail("it was allocated"))
-    with pytest.raises(UsageError, match=r"a replay of 1000000000 transitions needs 32\.00 GB and 8\.00 GB are free; lower --capacity") as refusal:
+    with pytest.raises(
+        UsageError,
+        match=(
+            r"a replay of 1000000000 transitions needs 32\.00 GB and 8\.00 GB are free; lower "
+            r"--capacity"
+        ),
+    ) as refusal:
         go_on(path)
     assert refusal.value.code == 64
     assert not (path / "checkpoints").exists()

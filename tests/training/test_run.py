@@ -13,7 +13,16 @@ from dualac.agents.pessimism import Fixed
 from dualac.envs import Protocol
 from dualac.errors import DataError, UsageError
 from dualac.parts.paths import replaced
-from dualac.training.run import FREE, Run, find, load, prepare, record_task, require_resumable, write_json
+from dualac.training.run import (
+    FREE,
+    Run,
+    find,
+    load,
+    prepare,
+    record_task,
+    require_resumable,
+    write_json,
+)
 
 REFUSED = [
     ({"seed": -1}, r"--seed must be between 0 and 2147483647, not -1"),
@@ -42,7 +51,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("change", "told"), REFUSED, ids=[json.dumps(change) for change, _ in REFUSED])
+@pytest.mark.parametrize(
+    ("change", "told"), REFUSED, ids=[json.dumps(change) for change, _ in REFUSED]
+)
 def test_what_makes_no_sense_is_refused_in_one_line_that_names_the_option(change, told):
     with pytest.raises(UsageError, match=told) as refusal:
         a_run(**change)
@@ -57,17 +68,36 @@ def test_a_name_that_is_no_directory_is_refused(name):
 
 
 @pytest.mark.parametrize(
-    "change", [{"steps": 11, "warmup": 10}, {"seed": 2**31 - 1}, {"warmup": 0}, {"pack": (3,)}, {"resets": ()}, {"replay_ratio": 1024}]
+    "change",
+    [
+        {"steps": 11, "warmup": 10},
+        {"seed": 2**31 - 1},
+        {"warmup": 0},
+        {"pack": (3,)},
+        {"resets": ()},
+        {"replay_ratio": 1024},
+    ],
 )
 def test_the_bounds_themselves_are_allowed(change):
     a_run(**change)
 
 
 @pytest.mark.parametrize(
-    "change", [{"steps": 40.0}, {"steps": 1e3}, {"seed": 3.0}, {"batch_size": 8.5}, {"seed": True}, {"resets": (25.0,)}, {"steps": "40"}]
+    "change",
+    [
+        {"steps": 40.0},
+        {"steps": 1e3},
+        {"seed": 3.0},
+        {"batch_size": 8.5},
+        {"seed": True},
+        {"resets": (25.0,)},
+        {"steps": "40"},
+    ],
 )
 def test_a_number_of_the_wrong_kind_is_refused_or_made_whole_before_anything_is_written(change):
-    """`steps=1e6` is what people type; what comes of it must not be a traceback in the middle of a run."""
+    """`steps=1e6` is what people type; what comes of it must not be a traceback in the middle of a
+    run.
+    """
     try:
         run = a_run(**change)
     except UsageError:
@@ -92,14 +122,27 @@ def test_a_list_of_resets_is_the_tuple(tmp_path):
 
 def test_two_runs_that_are_equal_have_one_identity(tmp_path):
     """-1 and -1.0 are one number."""
-    one, other = (dataclasses.replace(a_run(), algorithm=dataclasses.replace(tiny("sac"), pessimism=Fixed(beta))) for beta in (-1.0, -1))
+    one, other = (
+        dataclasses.replace(
+            a_run(), algorithm=dataclasses.replace(tiny("sac"), pessimism=Fixed(beta))
+        )
+        for beta in (-1.0, -1)
+    )
     assert one == other
     assert one.identity() == other.identity()
 
 
 OTHER = {
-    "name": "other", "algorithm": tiny("dac"), "task": "dmc/cartpole-swingup", "seed": 4, "steps": 41, "warmup": 11, "replay_ratio": 3,
-    "batch_size": 9, "capacity": 21, "resets": (26,), "reset_every": 5, "reset_same_init": True, "eval_every": 11, "log_every": 8,
+    "name": "other", (
+        "algorithm"
+    ): tiny("dac"), (
+        "task"
+    ): "dmc/cartpole-swingup", "seed": 4, "steps": 41, "warmup": 11, "replay_ratio": 3,
+    "batch_size": 9, (
+        "capacity"
+    ): 21, "resets": (26,), (
+        "reset_every"
+    ): 5, "reset_same_init": True, "eval_every": 11, "log_every": 8,
     "checkpoint_every": 9, "protocol": Protocol(time_limit=9), "pack": (3, 4),
 }  # fmt: skip
 
@@ -115,21 +158,40 @@ def test_the_identity_is_everything_that_decides_a_number_and_nothing_else(field
     assert changed.identity() == dataclasses.replace(a_run(), **{field: OTHER[field]}).identity()
 
 
-@pytest.mark.parametrize("path", ["pessimism.beta", "policy.lr", "policy.temperature.start", "explorer.target_kl", "critic.hidden", "gamma"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "pessimism.beta",
+        "policy.lr",
+        "policy.temperature.start",
+        "explorer.target_kl",
+        "critic.hidden",
+        "gamma",
+    ],
+)
 def test_the_identity_changes_with_every_choice_of_the_row(path):
     row = tiny("dac")
     values = {"pessimism.beta": -0.3, "critic.hidden": (8, 8), "gamma": 0.9}
-    changed = dataclasses.replace(a_run("dac"), algorithm=replaced(row, {path: values.get(path, 0.123)}))
+    changed = dataclasses.replace(
+        a_run("dac"), algorithm=replaced(row, {path: values.get(path, 0.123)})
+    )
     assert changed.identity() != a_run("dac").identity()
 
 
 def test_the_identity_is_the_same_in_every_version_of_this_file():
     """It names directories and checkpoints that people have: change it only with a new format."""
-    assert Run("sac", ALGORITHMS["sac"], "dmc/cheetah-run").identity() == "ca1194dbde3eec1785ca2ff170c94c4266d570e91475a9c11e9ed3c934af006f"
+    assert (
+        Run("sac", ALGORITHMS["sac"], "dmc/cheetah-run").identity()
+        == "ca1194dbde3eec1785ca2ff170c94c4266d570e91475a9c11e9ed3c934af006f"
+    )
 
 
 def test_run_json_is_read_as_it_was_written(tmp_path):
-    for run in (a_run(), a_run("dac", pack=(3, 4), protocol=Protocol(time_limit=5)), a_run(resets=(), reset_every=7)):
+    for run in (
+        a_run(),
+        a_run("dac", pack=(3, 4), protocol=Protocol(time_limit=5)),
+        a_run(resets=(), reset_every=7),
+    ):
         path = prepare(run, tmp_path / run.name / str(len(run.pack)) / str(run.reset_every))
         assert load(path) == run
         assert load(path).identity() == run.identity()
@@ -153,9 +215,14 @@ def test_another_run_in_the_same_directory_is_refused_with_what_differs(tmp_path
     path = prepare(a_run("dac"), tmp_path)
     before = (path / "run.json").read_bytes()
     other = dataclasses.replace(
-        a_run("dac"), batch_size=16, steps=99, algorithm=dataclasses.replace(tiny("dac"), explorer=OptimisticActor(hidden=(8,), lr=1e-2))
+        a_run("dac"),
+        batch_size=16,
+        steps=99,
+        algorithm=dataclasses.replace(tiny("dac"), explorer=OptimisticActor(hidden=(8,), lr=1e-2)),
     )
-    with pytest.raises(DataError, match=r"holds another run \(.*batch_size: 8 there, 16 here") as refusal:
+    with pytest.raises(
+        DataError, match=r"holds another run \(.*batch_size: 8 there, 16 here"
+    ) as refusal:
         prepare(other, tmp_path)
     assert "explorer.optimism.lr: 0.01 there, 3e-05 here" in str(refusal.value)
     assert "steps" not in str(refusal.value)
@@ -178,7 +245,9 @@ def test_another_run_in_the_same_directory_is_refused_with_what_differs(tmp_path
         lambda spec: json.dumps({key: value for key, value in spec.items() if key != "task"}),
         lambda spec: json.dumps(spec | {"part": "Gallop"}),
         lambda spec: json.dumps(spec | {"algorithm": 7}),
-        lambda spec: json.dumps(spec | {"algorithm": spec["algorithm"] | {"pessimism": {"part": "Hope"}}}),
+        lambda spec: json.dumps(
+            spec | {"algorithm": spec["algorithm"] | {"pessimism": {"part": "Hope"}}}
+        ),
         lambda spec: json.dumps(spec | {"name": "../../up"}),
     ],
     ids=[
@@ -215,14 +284,21 @@ def test_runs_are_found_at_and_below_a_directory(tmp_path):
         find(tmp_path / "nothing")
 
 
-DESCRIBED = {"task": "gym/x:Y-v0", "observation": [["a", 0, 2], ["b", 2, 3]], "action": {"low": [-1.0], "high": [1.0]}, "cap": 5}
+DESCRIBED = {
+    "task": "gym/x:Y-v0",
+    "observation": [["a", 0, 2], ["b", 2, 3]],
+    "action": {"low": [-1.0], "high": [1.0]},
+    "cap": 5,
+}
 EXCHANGED = DESCRIBED | {"observation": [["b", 0, 1], ["a", 1, 3]]}
 
 
 def test_a_run_records_how_its_task_was_flattened_and_scaled(tmp_path):
     record_task(tmp_path, DESCRIBED)
     assert json.loads((tmp_path / "task.json").read_text()) == DESCRIBED
-    record_task(tmp_path, EXCHANGED)  # an environment that is still being written, before anything was learned from it
+    record_task(
+        tmp_path, EXCHANGED
+    )  # an environment that is still being written, before anything was learned from it
     assert json.loads((tmp_path / "task.json").read_text()) == EXCHANGED
 
 
@@ -230,7 +306,13 @@ def test_a_task_that_exchanged_its_parts_is_not_the_one_that_was_learned(tmp_pat
     record_task(tmp_path, DESCRIBED)
     (tmp_path / "checkpoints" / "8").mkdir(parents=True)
     record_task(tmp_path, DESCRIBED)
-    with pytest.raises(DataError, match=r"was trained on another gym/x:Y-v0 \(observation: \[\['a', 0, 2\].* put the environment back"):
+    with pytest.raises(
+        DataError,
+        match=(
+            r"was trained on another gym/x:Y-v0 \(observation: \[\['a', 0, 2\].* put the "
+            r"environment back"
+        ),
+    ):
         record_task(tmp_path, EXCHANGED)
     assert json.loads((tmp_path / "task.json").read_text()) == DESCRIBED
 

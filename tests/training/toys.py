@@ -1,4 +1,6 @@
-"""Environments small enough to know by heart, each with one thing to train through; registered on import, as a user's own would be."""
+"""Environments small enough to know by heart, each with one thing to train through; registered on
+import, as a user's own would be.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,23 @@ HERE = __name__  # the tasks are `gym/<this module>:<id>`
 
 
 class Drift(gymnasium.Env):
-    """A point that drifts: episodes of 5 to 11 steps, by their seed; some are ended by the task itself, some by a limit. Near home is success."""
+    """A point that drifts: episodes of 5 to 11 steps, by their seed; some are ended by the task
+    itself, some by a limit. Near home is success.
+    """
 
     action_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
     observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float64)
     render_mode = None
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed)
-        self.length, self.kind, self.steps = int(self.np_random.integers(5, 12)), int(self.np_random.integers(2)), 0
+        self.length, self.kind, self.steps = (
+            int(self.np_random.integers(5, 12)),
+            int(self.np_random.integers(2)),
+            0,
+        )
         self.place = self.np_random.normal(size=3)
         return self.place.copy(), {}
 
@@ -33,11 +43,19 @@ class Drift(gymnasium.Env):
         self.place[:2] += 0.3 * np.asarray(action, np.float64)
         over = self.steps == self.length
         near = float(np.square(self.place).sum())
-        return self.place.copy(), -near, over and self.kind == 0, over and self.kind == 1, {"success": near < 1.0}
+        return (
+            self.place.copy(),
+            -near,
+            over and self.kind == 0,
+            over and self.kind == 1,
+            {"success": near < 1.0},
+        )
 
 
 class Faulty(Drift):
-    """Drift, but what it answers at some steps of its life (not of its episode) is replaced; every so often, or once."""
+    """Drift, but what it answers at some steps of its life (not of its episode) is replaced; every
+    so often, or once.
+    """
 
     def __init__(self, what: str, value: float, at: tuple[int, ...] = (), every: int = 0) -> None:
         self.what, self.value, self.at, self.every, self.lived = what, value, at, every, 0
@@ -59,7 +77,9 @@ class FaultyStart(Drift):
     def __init__(self, always: bool = False) -> None:
         self.always, self.episodes = always, 0
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         obs, info = super().reset(seed=seed)
         self.episodes += 1
         if self.always or self.episodes in (2, 3):
@@ -82,7 +102,9 @@ class Ending(Drift):
 class Forgetful(Drift):
     """Its episodes are no function of their seed."""
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed)
         self.np_random = np.random.default_rng()
         self.length, self.kind, self.steps, self.place = 1000, 1, 0, self.np_random.normal(size=3)
@@ -90,7 +112,9 @@ class Forgetful(Drift):
 
 
 class Fading(Drift):
-    """Its episodes are long in the first life of a run and short in every later one: an end comes before the last action that is played again."""
+    """Its episodes are long in the first life of a run and short in every later one: an end comes
+    before the last action that is played again.
+    """
 
     made = 0
 
@@ -98,20 +122,26 @@ class Fading(Drift):
         Fading.made += 1
         self.long = Fading.made <= 2  # one to train in, one to evaluate in
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         obs, info = super().reset(seed=seed)
         self.length = 50 if self.long else 2
         return obs, info
 
 
 class Growing(Drift):
-    """A user's own environment which was changed between two starts: it observes as many numbers as the variable says."""
+    """A user's own environment which was changed between two starts: it observes as many numbers as
+    the variable says.
+    """
 
     def __init__(self) -> None:
         self.size = int(os.environ.get("DUALAC_TEST_GROWN", "3"))
         self.observation_space = spaces.Box(-np.inf, np.inf, (self.size,), np.float64)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         obs, info = super().reset(seed=seed)
         return np.resize(obs, self.size), info
 
@@ -125,7 +155,9 @@ class SpacesLater(Drift):
 
     episodes = 0
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         self.episodes += 1
         if self.episodes == 10:
             self.observation_space = spaces.Box(-1.0, 1.0, (4,), np.float64)
@@ -133,12 +165,16 @@ class SpacesLater(Drift):
 
 
 class Breaking(Drift):
-    """Breaks like foreign code does, at the third step (or the reset) of some episodes, which their seeds decide. Once broken it is of no use."""
+    """Breaks like foreign code does, at the third step (or the reset) of some episodes, which their
+    seeds decide. Once broken it is of no use.
+    """
 
     def __init__(self, how: str, where: str = "step", share: float = 0.3) -> None:
         self.how, self.where, self.share, self.broken = how, where, share, False
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         assert not self.broken, "used although it broke"
         obs, info = super().reset(seed=seed)
         self.unlucky = self.np_random.random() < self.share
@@ -210,7 +246,9 @@ if f"{Drift.__name__}-v0" not in gymnasium.registry:
         _register(f"{how.capitalize()}Sometimes", Breaking, how=how)
     for where in ("step", "reset"):
         _register(f"RaiseIn{where.capitalize()}Sometimes", Breaking, how="raise", where=where)
-        _register(f"RaiseIn{where.capitalize()}Always", Breaking, how="raise", where=where, share=1.0)
+        _register(
+            f"RaiseIn{where.capitalize()}Always", Breaking, how="raise", where=where, share=1.0
+        )
     _register("HangAlways", Breaking, how="hang", share=1.0)
     _register("ShapeInResetAlways", Breaking, how="shape", where="reset", share=1.0)
     _register("NeverStarts", FaultyStart, always=True)

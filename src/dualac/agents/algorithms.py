@@ -1,6 +1,7 @@
 """The whole family on one screen: name -> row of choices.
 
-An algorithm is an attitude to risk (pessimism), an actor (policy), someone who explores (explorer) and what is learned (critic).
+An algorithm is an attitude to risk (pessimism), an actor (policy), someone who explores (explorer)
+and what is learned (critic).
 """
 
 from dualac.agents.actor_critic import Algorithm
@@ -17,12 +18,28 @@ SAC = Algorithm(pessimism=Fixed(-1.0), policy=Soft(), explorer=FromPolicy(), cri
 ALGORITHMS: dict[str, Algorithm] = {
     "dac": DAC,
     "sac": SAC,
-    "td3": Algorithm(pessimism=Fixed(-1.0, climbs="first"), policy=Deterministic(), explorer=Noise(), critic=Scalar()),
-    "ddpg": Algorithm(pessimism=Fixed(0.0), policy=Deterministic(delay=1, target_noise=0.0), explorer=Noise(), critic=Scalar(k=1)),
-    "oac": Algorithm(pessimism=Fixed(-0.75), policy=Soft(), explorer=UpperBoundShift(), critic=Scalar()),
+    "td3": Algorithm(
+        pessimism=Fixed(-1.0, climbs="first"),
+        policy=Deterministic(),
+        explorer=Noise(),
+        critic=Scalar(),
+    ),
+    "ddpg": Algorithm(
+        pessimism=Fixed(0.0),
+        policy=Deterministic(delay=1, target_noise=0.0),
+        explorer=Noise(),
+        critic=Scalar(k=1),
+    ),
+    "oac": Algorithm(
+        pessimism=Fixed(-0.75), policy=Soft(), explorer=UpperBoundShift(), critic=Scalar()
+    ),
     "top": Algorithm(pessimism=Bandit(), policy=Deterministic(), explorer=Noise(), critic=Scalar()),
-    "gpl": Algorithm(pessimism=DualDescent(), policy=Soft(), explorer=FromPolicy(), critic=Scalar()),
-    "redq": Algorithm(pessimism=SubsetMin(2), policy=Soft(delay=20), explorer=FromPolicy(), critic=Scalar(k=10)),
+    "gpl": Algorithm(
+        pessimism=DualDescent(), policy=Soft(), explorer=FromPolicy(), critic=Scalar()
+    ),
+    "redq": Algorithm(
+        pessimism=SubsetMin(2), policy=Soft(delay=20), explorer=FromPolicy(), critic=Scalar(k=10)
+    ),
     # Variants of the paper
     "dac-ln": replaced(DAC, {"critic.layer_norm": True}),
     "dac-dog": replaced(DAC, {"critic.layer_norm": True, "critic.hidden": (256, 256, 256)}),
@@ -50,7 +67,9 @@ ALGORITHMS: dict[str, Algorithm] = {
     "dac:no-kl": replaced(DAC, {"explorer.kl_weight": Held(0.0)}),
     "dac:deterministic-optimist": replaced(DAC, {"explorer.form": "deterministic"}),
     "dac:deterministic-pessimist": replaced(DAC, {"policy.successor": "mode"}),
-    "dac:no-adjustments": replaced(DAC, {"explorer.optimism": Held(1.0), "explorer.kl_weight": Held(0.25)}),
+    "dac:no-adjustments": replaced(
+        DAC, {"explorer.optimism": Held(1.0), "explorer.kl_weight": Held(0.25)}
+    ),
     "dac:no-kl-weight-adjustment": replaced(DAC, {"explorer.kl_weight": Held(0.25)}),
     "dac:no-optimism-adjustment": replaced(DAC, {"explorer.optimism": Held(1.0)}),
     # The theorem's exact side in place of its approximation: nobody's but ours

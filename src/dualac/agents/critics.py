@@ -1,4 +1,6 @@
-"""What is learned: values of state and action, by an ensemble. Values carry an axis of atoms, of length one for a scalar critic."""
+"""What is learned: values of state and action, by an ensemble. Values carry an axis of atoms, of
+length one for a scalar critic.
+"""
 
 import functools
 import math
@@ -25,7 +27,9 @@ class CriticState(NamedTuple):
 
 
 class Regression(NamedTuple):
-    """What one step of the critic saw: its values before the step, the loss and the length of its gradient."""
+    """What one step of the critic saw: its values before the step, the loss and the length of its
+    gradient.
+    """
 
     values: Float[Array, "critics batch atoms"]
     loss: Float[Array, ""]
@@ -34,7 +38,9 @@ class Regression(NamedTuple):
 
 @dataclass(frozen=True)
 class Critic(ABC):
-    """`k` critics, their optimiser and their slow copies: what all kinds of critics share. A kind adds its loss and what an optimist sees in it."""
+    """`k` critics, their optimiser and their slow copies: what all kinds of critics share. A kind
+    adds its loss and what an optimist sees in it.
+    """
 
     k: int = 2
     """how many critics (k)"""
@@ -49,18 +55,34 @@ class Critic(ABC):
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if not 1 <= self.k <= 1000 or not sensible(self.hidden) or not 0 < self.lr < math.inf or not 0 < self.polyak <= 1:
-            raise UsageError(f"{self}: k must be 1 to 1000, hidden sizes 1 to 65536, lr positive, polyak in (0, 1]")
+        if (
+            not 1 <= self.k <= 1000
+            or not sensible(self.hidden)
+            or not 0 < self.lr < math.inf
+            or not 0 < self.polyak <= 1
+        ):
+            raise UsageError(
+                f"{self}: k must be 1 to 1000, hidden sizes 1 to 65536, lr positive, polyak in "
+                "(0, 1]"
+            )
 
     def init(self, key: Key, spec: Spec) -> CriticState:
-        params = self._network().init(key, jnp.zeros((1, spec.obs_dim)), jnp.zeros((1, spec.action_dim)))
-        copy = jax.tree.map(jnp.copy, params)  # of its own: a donated state may not hold one buffer twice
+        params = self._network().init(
+            key, jnp.zeros((1, spec.obs_dim)), jnp.zeros((1, spec.action_dim))
+        )
+        copy = jax.tree.map(
+            jnp.copy, params
+        )  # of its own: a donated state may not hold one buffer twice
         return CriticState(trained(params), copy)
 
-    def values(self, params: Params, obs: Array, action: Array) -> Float[Array, "critics *batch atoms"]:
+    def values(
+        self, params: Params, obs: Array, action: Array
+    ) -> Float[Array, "critics *batch atoms"]:
         return apply(self._network(), params, obs, action)
 
-    def learn(self, state: CriticState, batch: Transition, target: Float[Array, "batch atoms"]) -> tuple[CriticState, Regression]:
+    def learn(
+        self, state: CriticState, batch: Transition, target: Float[Array, "batch atoms"]
+    ) -> tuple[CriticState, Regression]:
         def loss_of(params: Params) -> tuple[Array, Array]:
             zs = self.values(params, batch.obs, batch.action)
             return self._loss(zs, target), zs
@@ -77,7 +99,9 @@ class Critic(ABC):
         return dormant(self._network(), state.online.params, obs, action)
 
     @abstractmethod
-    def upper(self, zs: Float[Array, "critics *batch atoms"], optimism: Float[Array, ""]) -> Float[Array, "*batch"]:
+    def upper(
+        self, zs: Float[Array, "critics *batch atoms"], optimism: Float[Array, ""]
+    ) -> Float[Array, "*batch"]:
         """What an optimist sees."""
 
     def _network(self) -> Critics:
@@ -87,37 +111,51 @@ class Critic(ABC):
         return 1
 
     @abstractmethod
-    def _loss(self, zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch atoms"]) -> Float[Array, ""]: ...
+    def _loss(
+        self, zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch atoms"]
+    ) -> Float[Array, ""]: ...
 
 
 @final
 @dataclass(frozen=True)
 class Scalar(Critic):
-    """Critics of one number, regressed on one target: loss = mean over the batch of sum_i (q_i - y)^2."""
+    """Critics of one number, regressed on one target: loss = mean over the batch of sum_i (q_i -
+    y)^2.
+    """
 
     ensemble_stat: Stat = "std"
-    """what an optimist's beta_o weighs: the critics' standard deviation, or their variance, as the paper's theorem has it"""
+    """what an optimist's beta_o weighs: the critics' standard deviation, or their variance, as the
+    paper's theorem has it
+    """
 
-    def upper(self, zs: Float[Array, "critics *batch atoms"], optimism: Float[Array, ""]) -> Float[Array, "*batch"]:
+    def upper(
+        self, zs: Float[Array, "critics *batch atoms"], optimism: Float[Array, ""]
+    ) -> Float[Array, "*batch"]:
         """What an optimist sees: Q_mu + beta_o Q_sigma."""
         return certainty(zs, optimism, self.ensemble_stat).mean(axis=-1)
 
-    def _loss(self, zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch atoms"]) -> Float[Array, ""]:
+    def _loss(
+        self, zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch atoms"]
+    ) -> Float[Array, ""]:
         return ((zs - target[None]) ** 2).mean(axis=(1, 2)).sum()
 
 
 @final
 @dataclass(frozen=True)
 class Quantile(Critic):
-    """Critics of `n` quantiles of the return, at levels (2j - 1) / 2n, regressed on those of the target by the quantile Huber loss:
+    """Critics of `n` quantiles of the return, at levels (2j - 1) / 2n, regressed on those of the
+    target by the quantile Huber loss:
 
-    sum over the predicted index l, mean over the target's index j and the batch, sum over critics of |level_l - 1(u < 0)| H(u), u = y_j - z_l.
+    sum over the predicted index l, mean over the target's index j and the batch, sum over critics
+    of |level_l - 1(u < 0)| H(u), u = y_j - z_l.
     """
 
     n: int = 100
     """quantiles of each critic (K)"""
     upper_bound: Literal["epistemic", "aleatoric", "both"] = "epistemic"
-    """what an optimist adds to the mean: the critics' disagreement, the spread of the return itself, or both"""
+    """what an optimist adds to the mean: the critics' disagreement, the spread of the return
+    itself, or both
+    """
     kappa: float = 1.0
     """where the Huber loss turns from a square to a line (kappa)"""
 
@@ -126,10 +164,17 @@ class Quantile(Critic):
         if not 1 <= self.n <= 10_000 or not 0 < self.kappa < math.inf:
             raise UsageError(f"{self}: n must be 1 to 10000 and kappa positive")
         if self.n == 1 and self.upper_bound != "epistemic":
-            raise UsageError("one quantile has no spread to be optimistic about: raise critic.n, or set critic.upper_bound epistemic")
+            raise UsageError(
+                "one quantile has no spread to be optimistic about: raise critic.n, or set "
+                "critic.upper_bound epistemic"
+            )
 
-    def upper(self, zs: Float[Array, "critics *batch atoms"], optimism: Float[Array, ""]) -> Float[Array, "*batch"]:
-        """What an optimist sees: mean_j (Q_mu,j + beta_o Q_sigma,j), beta_o sigma_Z in its place or beside it; sigma_Z is the critics' mean one."""
+    def upper(
+        self, zs: Float[Array, "critics *batch atoms"], optimism: Float[Array, ""]
+    ) -> Float[Array, "*batch"]:
+        """What an optimist sees: mean_j (Q_mu,j + beta_o Q_sigma,j), beta_o sigma_Z in its place or
+        beside it; sigma_Z is the critics' mean one.
+        """
         known = zs.mean(axis=0) if self.upper_bound == "aleatoric" else certainty(zs, optimism)
         if self.upper_bound == "epistemic":
             return known.mean(axis=-1)
@@ -138,13 +183,19 @@ class Quantile(Critic):
     def _atoms(self) -> int:
         return self.n
 
-    def _loss(self, zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch atoms"]) -> Float[Array, ""]:
+    def _loss(
+        self, zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch atoms"]
+    ) -> Float[Array, ""]:
         return quantile_huber(zs, target, self.kappa)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def quantile_huber(zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch targets"], kappa: float) -> Float[Array, ""]:
-    """sum_l mean_j |level_l - 1(u < 0)| H(u) / kappa, u = y_j - z_l; no gradient passes to the target."""
+def quantile_huber(
+    zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch targets"], kappa: float
+) -> Float[Array, ""]:
+    """sum_l mean_j |level_l - 1(u < 0)| H(u) / kappa, u = y_j - z_l; no gradient passes to the
+    target.
+    """
     return _loss_and_slope(zs, target, kappa)[0]
 
 

@@ -1,4 +1,6 @@
-"""The one distribution: a diagonal Gaussian squashed by tanh. Written by hand because the libraries that offer it break with each JAX release."""
+"""The one distribution: a diagonal Gaussian squashed by tanh. Written by hand because the libraries
+that offer it break with each JAX release.
+"""
 
 import math
 from typing import NamedTuple
@@ -14,7 +16,9 @@ HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 @jax.custom_jvp
 def log_slope(x: Array) -> Array:
-    """log(1 - tanh(x)^2), stable for large |x|. Its own slope is -2 tanh(x), which is there already."""
+    """log(1 - tanh(x)^2), stable for large |x|. Its own slope is -2 tanh(x), which is there
+    already.
+    """
     return 2.0 * (math.log(2.0) - x - jax.nn.softplus(-2.0 * x))
 
 
@@ -27,8 +31,12 @@ class TanhNormal(NamedTuple):
     mean: Float[Array, "*batch action"]
     log_std: Float[Array, "*batch action"]
 
-    def sample(self, noise: Float[Array, "*batch action"]) -> tuple[Float[Array, "*batch action"], Float[Array, "*batch"]]:
-        """An action made of standard normals, and its log-probability, which needs the pre-tanh sample: tanh has no inverse in float32 near +-1."""
+    def sample(
+        self, noise: Float[Array, "*batch action"]
+    ) -> tuple[Float[Array, "*batch action"], Float[Array, "*batch"]]:
+        """An action made of standard normals, and its log-probability, which needs the pre-tanh
+        sample: tanh has no inverse in float32 near +-1.
+        """
         x = self.mean + jnp.exp(self.log_std) * noise
         return jnp.tanh(x), self._log_prob(x, noise)
 
@@ -49,7 +57,9 @@ class TanhNormal(NamedTuple):
         return jnp.tanh(self.mean)
 
     def kl(self, other: "TanhNormal") -> Float[Array, "*batch"]:
-        """KL(self || other). tanh is one invertible map for both, so this is the KL of the Gaussians."""
+        """KL(self || other). tanh is one invertible map for both, so this is the KL of the
+        Gaussians.
+        """
         log_ratio = self.log_std - other.log_std
         shift = (self.mean - other.mean) * jnp.exp(-other.log_std)
         return (-log_ratio + 0.5 * (jnp.exp(2.0 * log_ratio) + shift**2) - 0.5).sum(axis=-1)
@@ -59,6 +69,8 @@ class TanhNormal(NamedTuple):
         return self._replace(log_std=self.log_std + math.log(multiplier))
 
     def distance(self, action: Float[Array, "*batch action"]) -> Float[Array, "*batch"]:
-        """How far an action lies from the mean, in standard deviations: root mean square over dimensions, 1 on average for samples of its own."""
+        """How far an action lies from the mean, in standard deviations: root mean square over
+        dimensions, 1 on average for samples of its own.
+        """
         x = jnp.arctanh(jnp.clip(action, -1.0 + 1e-6, 1.0 - 1e-6))
         return jnp.sqrt((((x - self.mean) * jnp.exp(-self.log_std)) ** 2).mean(axis=-1))

@@ -1,7 +1,8 @@
-"""Scalars that hold a statistic at its target: the temperature alpha, the optimism beta_o, the KL weight tau.
+"""Scalars that hold a statistic at its target: the temperature alpha, the optimism beta_o, the KL
+weight tau.
 
-Each is positive (above a floor) and descends `value * slack`: a positive slack lowers it, a negative one raises it.
-`Held` instead of `Learnt` is the paper's "no adjustment" ablation.
+Each is positive (above a floor) and descends `value * slack`: a positive slack lowers it, a
+negative one raises it. `Held` instead of `Learnt` is the paper's "no adjustment" ablation.
 """
 
 import math
@@ -32,7 +33,9 @@ class Held:
 
     def check(self, floor: float = 0.0) -> None:
         if not floor <= self.value < math.inf:
-            raise UsageError(f"this held scalar must be finite and at least {floor:.3g}, not {self.value}")
+            raise UsageError(
+                f"this held scalar must be finite and at least {floor:.3g}, not {self.value}"
+            )
 
     def init(self, floor: float = 0.0) -> DualState:
         return ()
@@ -47,9 +50,11 @@ class Held:
 @final
 @dataclass(frozen=True)
 class Learnt:
-    """floor + exp(x), x moved by Adam: about `lr` per update in log space, whatever the scale of the rewards.
+    """floor + exp(x), x moved by Adam: about `lr` per update in log space, whatever the scale of
+    the rewards.
 
-    `bounded` is the form of the paper's successor BRO: exp(-10 + 8.75 (1 + tanh x)), without a floor, in (4.5e-5, 1808).
+    `bounded` is the form of the paper's successor BRO: exp(-10 + 8.75 (1 + tanh x)), without a
+    floor, in (4.5e-5, 1808).
     """
 
     start: float
@@ -69,7 +74,10 @@ class Learnt:
     def check(self, floor: float = 0.0) -> None:
         low, high = (math.exp(-10.0), math.exp(7.5)) if self.bounded else (floor, math.inf)
         if not low < self.start < high:
-            raise UsageError(f"this learnt scalar must start between {low:.3g} and {high:.3g}, not at {self.start:.3g}")
+            raise UsageError(
+                f"this learnt scalar must start between {low:.3g} and {high:.3g}, not at "
+                f"{self.start:.3g}"
+            )
 
     def init(self, floor: float = 0.0) -> DualState:
         above = self.start - (0.0 if self.bounded else floor)
@@ -82,7 +90,9 @@ class Learnt:
 
     def adjust(self, state: DualState, slack: Float[Array, ""]) -> DualState:
         assert isinstance(state, Trained)
-        gradient = jax.grad(lambda raw: self._positive(raw) * jax.lax.stop_gradient(slack))(state.params)
+        gradient = jax.grad(lambda raw: self._positive(raw) * jax.lax.stop_gradient(slack))(
+            state.params
+        )
         return descend(state, gradient, self.lr, self.b1)[0]
 
     def _positive(self, raw: Array) -> Array:

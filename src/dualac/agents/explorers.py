@@ -24,30 +24,44 @@ KL_QUANTILES = {"kl_q10": 0.1, "kl_median": 0.5, "kl_q90": 0.9, "kl_q99": 0.99}
 
 
 class AgentView(NamedTuple):
-    """What an explorer may see of the rest of the agent. It is given constants: nothing it does moves the others."""
+    """What an explorer may see of the rest of the agent. It is given constants: nothing it does
+    moves the others.
+    """
 
     policy: Callable[[Array], TanhNormal]  # only of a policy that is a distribution
     exploit: Callable[[Array], Array]
-    upper: Callable[[Array, Array, Array], Float[Array, "batch"]]  # (obs, action, optimism) -> upper bound of the value
+    upper: Callable[
+        [Array, Array, Array], Float[Array, "batch"]
+    ]  # (obs, action, optimism) -> upper bound of the value
     floor: float  # the pessimist's beta
-    bonus: Callable[[Array], Array] = jnp.zeros_like  # log-probability -> what the policy is paid for it
+    bonus: Callable[[Array], Array] = (
+        jnp.zeros_like
+    )  # log-probability -> what the policy is paid for it
 
 
 def require_distribution(policy: Policy, why: str) -> None:
     if not policy.stochastic:
-        raise UsageError(f"{why}: {type(policy).__name__} is not a distribution; give it the explorer Noise")
+        raise UsageError(
+            f"{why}: {type(policy).__name__} is not a distribution; give it the explorer Noise"
+        )
 
 
 class Explorer(ABC):
-    """What every explorer can be asked. Those that have nothing of their own to learn are content with what stands here, and say how they act."""
+    """What every explorer can be asked. Those that have nothing of their own to learn are content
+    with what stands here, and say how they act.
+    """
 
-    asks_critics = True  # whether it looks at `upper` where it acts; one that does not acts a little faster
+    asks_critics = (
+        True  # whether it looks at `upper` where it acts; one that does not acts a little faster
+    )
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     @abstractmethod
-    def act(self, state: Any, view: AgentView, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
+    def act(
+        self, state: Any, view: AgentView, obs: Float[Array, "*batch obs"], key: Key
+    ) -> Float[Array, "*batch action"]:
         """What it does."""
 
     def check(self, policy: Policy, floor: float) -> None:
@@ -56,7 +70,9 @@ class Explorer(ABC):
     def init(self, key: Key, spec: Spec, floor: float) -> Any:
         return ()
 
-    def improve(self, state: Any, view: AgentView, obs: Float[Array, "batch obs"], noise: Normals) -> tuple[Any, Metrics]:
+    def improve(
+        self, state: Any, view: AgentView, obs: Float[Array, "batch obs"], noise: Normals
+    ) -> tuple[Any, Metrics]:
         return state, {}
 
     def diagnose(self, state: Any, view: AgentView, obs: Float[Array, "batch obs"]) -> Metrics:
@@ -73,7 +89,9 @@ class FromPolicy(Explorer):
     def check(self, policy: Policy, floor: float) -> None:
         require_distribution(policy, "FromPolicy explores by the policy's own randomness")
 
-    def act(self, state: tuple[()], view: AgentView, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
+    def act(
+        self, state: tuple[()], view: AgentView, obs: Float[Array, "*batch obs"], key: Key
+    ) -> Float[Array, "*batch action"]:
         return view.policy(obs).sample_action(key)
 
 
@@ -85,57 +103,89 @@ class Noise(Explorer):
     asks_critics = False
 
     sigma: float = 0.1
-    """standard deviation of the noise (sigma); TD3's authors use 0.1, the DAC paper's table prints 0.5"""
+    """standard deviation of the noise (sigma); TD3's authors use 0.1, the DAC paper's table prints
+    0.5
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.sigma < math.inf:
             raise UsageError(f"the noise's sigma must not be negative, not {self.sigma}")
 
-    def act(self, state: tuple[()], view: AgentView, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
+    def act(
+        self, state: tuple[()], view: AgentView, obs: Float[Array, "*batch obs"], key: Key
+    ) -> Float[Array, "*batch action"]:
         action = view.exploit(obs)
-        return jnp.clip(action + self.sigma * jax.random.normal(key, action.shape, action.dtype), -1.0, 1.0)
+        return jnp.clip(
+            action + self.sigma * jax.random.normal(key, action.shape, action.dtype), -1.0, 1.0
+        )
 
 
 @final
 @dataclass(frozen=True)
 class UpperBoundShift(Explorer):
-    """OAC: the policy, its mean moved in each state up the slope of the upper bound, as far as a KL allows, in closed form.
+    """OAC: the policy, its mean moved in each state up the slope of the upper bound, as far as a KL
+    allows, in closed form.
 
-    mu_E = mu + c Sigma g / sqrt(g' Sigma g), g = d/dmu (Q_mu + beta_UB Q_sigma)(s, tanh mu). Its KL from the policy is c^2 / 2 whatever g is.
+    mu_E = mu + c Sigma g / sqrt(g' Sigma g), g = d/dmu (Q_mu + beta_UB Q_sigma)(s, tanh mu). Its KL
+    from the policy is c^2 / 2 whatever g is.
     """
 
     optimism: float = 4.36
     """weight of the critics' spread in the upper bound (beta_UB)"""
     shift: float = 3.69
-    """length of the step in standard deviations (c); the paper's table calls it the KL constraint"""
+    """length of the step in standard deviations (c); the paper's table calls it the KL
+    constraint
+    """
     kl: float | None = None
     """the KL to keep instead of the step's length (delta): c = sqrt(2 delta)"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (math.isfinite(self.optimism) and 0 <= self.shift < math.inf and (self.kl is None or 0 <= self.kl < math.inf)):
+        if not (
+            math.isfinite(self.optimism)
+            and 0 <= self.shift < math.inf
+            and (self.kl is None or 0 <= self.kl < math.inf)
+        ):
             raise UsageError(f"{self}: optimism must be finite, shift and kl not negative")
         if self.kl is not None and self.shift != type(self).shift:
-            raise UsageError("give either the step's length (shift) or the KL that decides it (kl), not both")
+            raise UsageError(
+                "give either the step's length (shift) or the KL that decides it (kl), not both"
+            )
 
     def check(self, policy: Policy, floor: float) -> None:
         require_distribution(policy, "UpperBoundShift moves the mean of a distribution")
         if self.optimism < floor:
-            raise UsageError(f"the upper bound's optimism {self.optimism} lies below the pessimism {floor}")
+            raise UsageError(
+                f"the upper bound's optimism {self.optimism} lies below the pessimism {floor}"
+            )
 
-    def act(self, state: tuple[()], view: AgentView, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
-        return self.shifted(view.policy(obs), lambda mean: view.upper(obs, jnp.tanh(mean), jnp.float32(self.optimism))).sample_action(key)
+    def act(
+        self, state: tuple[()], view: AgentView, obs: Float[Array, "*batch obs"], key: Key
+    ) -> Float[Array, "*batch action"]:
+        return self.shifted(
+            view.policy(obs),
+            lambda mean: view.upper(obs, jnp.tanh(mean), jnp.float32(self.optimism)),
+        ).sample_action(key)
 
     def shifted(self, policy: TanhNormal, upper: Callable[[Array], Array]) -> TanhNormal:
-        """The policy with its mean moved. States do not see one another: the gradient of the sum is each one's own."""
-        slope = jax.grad(lambda mean: upper(mean).sum())(policy.mean) * jnp.exp(policy.log_std)  # in standard deviations
+        """The policy with its mean moved. States do not see one another: the gradient of the sum is
+        each one's own.
+        """
+        slope = jax.grad(lambda mean: upper(mean).sum())(policy.mean) * jnp.exp(
+            policy.log_std
+        )  # in standard deviations
         steepest = jnp.abs(slope).max(axis=-1, keepdims=True)
         flat = steepest == 0.0
-        scaled = slope / jnp.where(flat, 1.0, steepest)  # the direction alone counts, and squares of tiny slopes would vanish
+        scaled = slope / jnp.where(
+            flat, 1.0, steepest
+        )  # the direction alone counts, and squares of tiny slopes would vanish
         length = jnp.sqrt((scaled**2).sum(axis=-1, keepdims=True))
         step = self.shift if self.kl is None else math.sqrt(2.0 * self.kl)
-        return policy._replace(mean=policy.mean + jnp.exp(policy.log_std) * step * scaled / jnp.where(flat, 1.0, length))
+        return policy._replace(
+            mean=policy.mean
+            + jnp.exp(policy.log_std) * step * scaled / jnp.where(flat, 1.0, length)
+        )
 
 
 class OptimistState(NamedTuple):
@@ -149,15 +199,19 @@ class OptimistState(NamedTuple):
 class OptimisticActor(Explorer):
     """DAC's second actor, which explores: loss = -E[Q_mu + beta_o Q_sigma] + tau E[KL(o || p)].
 
-    It is a perturbation of the pessimist p: mean mu_p + shift(s), standard deviation sigma_p * mult(s); it acts with `std_multiplier` times that.
-    The KL is taken before that widening: the optimist answers for its own deviation, not for the constant it is given.
-    Two duals hold the KL per action dimension at `target_kl`. Above it, optimism beta_o falls and the KL weight tau rises; below, the reverse.
+    It is a perturbation of the pessimist p: mean mu_p + shift(s), standard deviation sigma_p *
+    mult(s); it acts with `std_multiplier` times that. The KL is taken before that widening: the
+    optimist answers for its own deviation, not for the constant it is given. Two duals hold the KL
+    per action dimension at `target_kl`. Above it, optimism beta_o falls and the KL weight tau
+    rises; below, the reverse.
     """
 
     asks_critics = False
 
     form: Literal["perturbation", "simple", "deterministic", "independent"] = "perturbation"
-    """how it departs from the pessimist: shift and multiplier (the paper), shift only, shift and no noise, or not tied to it: a second whole actor"""
+    """how it departs from the pessimist: shift and multiplier (the paper), shift only, shift and no
+    noise, or not tied to it: a second whole actor
+    """
     hidden: tuple[int, ...] = (256, 256)
     """widths of its hidden layers"""
     lr: float = 3e-4
@@ -177,43 +231,84 @@ class OptimisticActor(Explorer):
     controller: Literal["own", "executed"] = "own"
     """which deviation the KL of the two duals sees: before or after std_multiplier"""
     largest_kl_weight: float | None = None
-    """the KL weight counts for no more than this in the actor's loss; the authors' public code has 20"""
+    """the KL weight counts for no more than this in the actor's loss; the authors' public code has
+    20
+    """
     barrier: bool = False
-    """push optimism up where it comes within 0.001 of the pessimist's, as the authors' public code does"""
+    """push optimism up where it comes within 0.001 of the pessimist's, as the authors' public code
+    does
+    """
     optimistic_entropy: bool = False
-    """pay it for entropy as the policy is paid, -alpha log pi_o; one line of the paper's derivation has it, its algorithm and every code do not"""
+    """pay it for entropy as the policy is paid, -alpha log pi_o; one line of the paper's derivation
+    has it, its algorithm and every code do not
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not sensible(self.hidden) or not 0 < self.lr < math.inf or not 0 <= self.head_gain < math.inf:
-            raise UsageError(f"{self}: hidden sizes must be 1 to 65536, lr positive, head_gain not negative")
-        if not (math.isfinite(self.std_multiplier) and self.std_multiplier > 0 and math.isfinite(self.target_kl) and self.target_kl > 0):
-            raise UsageError(f"std_multiplier and target_kl must be positive, not {self.std_multiplier} and {self.target_kl}")
+        if (
+            not sensible(self.hidden)
+            or not 0 < self.lr < math.inf
+            or not 0 <= self.head_gain < math.inf
+        ):
+            raise UsageError(
+                f"{self}: hidden sizes must be 1 to 65536, lr positive, head_gain not negative"
+            )
+        if not (
+            math.isfinite(self.std_multiplier)
+            and self.std_multiplier > 0
+            and math.isfinite(self.target_kl)
+            and self.target_kl > 0
+        ):
+            raise UsageError(
+                f"std_multiplier and target_kl must be positive, not {self.std_multiplier} and "
+                f"{self.target_kl}"
+            )
         if (
             isinstance(self.optimism, Held)
             and isinstance(self.kl_weight, Held)
             and (self.target_kl != type(self).target_kl or self.controller != "own")
         ):
             raise UsageError(
-                "target_kl is what optimism and KL weight hold the KL at: where both are held themselves, nothing does, and controller is idle"
+                "target_kl is what optimism and KL weight hold the KL at: where both are held "
+                "themselves, nothing does, and controller is idle"
             )
         if self.barrier and isinstance(self.optimism, Held):
             raise UsageError("the barrier pushes optimism up: one that is held stays where it is")
         if self.largest_kl_weight is not None and isinstance(self.kl_weight, Held):
-            raise UsageError("largest_kl_weight bounds what a KL weight may grow to: one that is held stays where it is")
+            raise UsageError(
+                "largest_kl_weight bounds what a KL weight may grow to: one that is held stays "
+                "where it is"
+            )
         if self.form == "independent" and self.head_gain != type(self).head_gain:
-            raise UsageError("head_gain belongs to the perturbation's heads; an independent actor has none")
-        of_deviation = self.std_multiplier != type(self).std_multiplier or self.controller == "executed" or self.optimistic_entropy
+            raise UsageError(
+                "head_gain belongs to the perturbation's heads; an independent actor has none"
+            )
+        of_deviation = (
+            self.std_multiplier != type(self).std_multiplier
+            or self.controller == "executed"
+            or self.optimistic_entropy
+        )
         if self.form == "deterministic" and of_deviation:
-            raise UsageError("a deterministic optimist has no deviation: std_multiplier, controller and optimistic_entropy say nothing about it")
+            raise UsageError(
+                "a deterministic optimist has no deviation: std_multiplier, controller and "
+                "optimistic_entropy say nothing about it"
+            )
         if self.largest_kl_weight is not None and not 0 < self.largest_kl_weight < math.inf:
             raise UsageError(f"largest_kl_weight must be positive, not {self.largest_kl_weight}")
 
     def check(self, policy: Policy, floor: float) -> None:
         require_distribution(policy, "OptimisticActor departs from a distribution by a KL")
         self.optimism.check(floor)
-        if self.barrier and isinstance(self.optimism, Learnt) and self.optimism.bounded and floor < -BARRIER:
-            raise UsageError(f"a bounded optimism stays above 0, and never comes near the pessimist's {floor:g}: the barrier is idle")
+        if (
+            self.barrier
+            and isinstance(self.optimism, Learnt)
+            and self.optimism.bounded
+            and floor < -BARRIER
+        ):
+            raise UsageError(
+                "a bounded optimism stays above 0, and never comes near the pessimist's "
+                f"{floor:g}: the barrier is idle"
+            )
         self.kl_weight.check()
 
     def init(self, key: Key, spec: Spec, floor: float) -> OptimistState:
@@ -224,18 +319,28 @@ class OptimisticActor(Explorer):
             params = self._perturbation(spec.action_dim).init(key, obs, mean)
         return OptimistState(trained(params), self.optimism.init(floor), self.kl_weight.init())
 
-    def act(self, state: OptimistState, view: AgentView, obs: Float[Array, "*batch obs"], key: Key) -> Float[Array, "*batch action"]:
+    def act(
+        self, state: OptimistState, view: AgentView, obs: Float[Array, "*batch obs"], key: Key
+    ) -> Float[Array, "*batch action"]:
         executed = self.distribution(state, view, obs)
         return executed.mode() if self.form == "deterministic" else executed.sample_action(key)
 
-    def distribution(self, state: OptimistState, view: AgentView, obs: Float[Array, "*batch obs"]) -> TanhNormal:
+    def distribution(
+        self, state: OptimistState, view: AgentView, obs: Float[Array, "*batch obs"]
+    ) -> TanhNormal:
         """What it acts by."""
         return self._own(state.actor.params, view.policy(obs), obs).widened(self.std_multiplier)
 
-    def improve(self, state: OptimistState, view: AgentView, obs: Float[Array, "batch obs"], noise: Normals) -> tuple[OptimistState, Metrics]:
+    def improve(
+        self, state: OptimistState, view: AgentView, obs: Float[Array, "batch obs"], noise: Normals
+    ) -> tuple[OptimistState, Metrics]:
         optimism = self.optimism.read(state.optimism, view.floor)
         kl_weight = self.kl_weight.read(state.kl_weight)
-        price = kl_weight if self.largest_kl_weight is None else jnp.minimum(kl_weight, self.largest_kl_weight)
+        price = (
+            kl_weight
+            if self.largest_kl_weight is None
+            else jnp.minimum(kl_weight, self.largest_kl_weight)
+        )
         pessimist = frozen(view.policy(obs))
 
         def loss_of(params: Params) -> tuple[Array, Array]:
@@ -253,43 +358,74 @@ class OptimisticActor(Explorer):
         actor, grad_norm = descend(state.actor, grads, self.lr)
         learnt = OptimistState(
             actor,
-            self.optimism.adjust(state.optimism, excess - jnp.where(at_the_floor, 1.0, 0.0) if self.barrier else excess),
+            self.optimism.adjust(
+                state.optimism,
+                excess - jnp.where(at_the_floor, 1.0, 0.0) if self.barrier else excess,
+            ),
             self.kl_weight.adjust(state.kl_weight, -excess),
         )
         of_actor = {"optimistic_actor_loss": loss, "optimistic_actor_grad_norm": grad_norm}
         return learnt, of_actor | {"kl": kl, "optimism": optimism, "kl_weight": kl_weight}
 
-    def diagnose(self, state: OptimistState, view: AgentView, obs: Float[Array, "batch obs"]) -> Metrics:
+    def diagnose(
+        self, state: OptimistState, view: AgentView, obs: Float[Array, "batch obs"]
+    ) -> Metrics:
         params, pessimist = state.actor.params, view.policy(obs)
-        network = GaussianActor(self.hidden, action_dim(params)) if self.form == "independent" else self._perturbation(action_dim(params))
-        seen = dormant(network, params, obs) if self.form == "independent" else dormant(network, params, obs, pessimist.mean)
+        network = (
+            GaussianActor(self.hidden, action_dim(params))
+            if self.form == "independent"
+            else self._perturbation(action_dim(params))
+        )
+        seen = (
+            dormant(network, params, obs)
+            if self.form == "independent"
+            else dormant(network, params, obs, pessimist.mean)
+        )
         own = self._own(params, pessimist, obs)
         executed = own.widened(self.std_multiplier)
-        ratio = jnp.zeros(()) if self.form == "deterministic" else jnp.exp(executed.log_std - pessimist.log_std).mean()
-        shift = jnp.sqrt((((own.mean - pessimist.mean) * jnp.exp(-pessimist.log_std)) ** 2).mean(axis=-1))
-        # Quantiles over states beside the mean: rare states in which the pessimist is nearly certain dominate the mean.
+        ratio = (
+            jnp.zeros(())
+            if self.form == "deterministic"
+            else jnp.exp(executed.log_std - pessimist.log_std).mean()
+        )
+        shift = jnp.sqrt(
+            (((own.mean - pessimist.mean) * jnp.exp(-pessimist.log_std)) ** 2).mean(axis=-1)
+        )
+        # Quantiles over states beside the mean: rare states in which the pessimist is nearly
+        # certain dominate the mean.
         kl = self._answered_for(own, pessimist)
         quantiles = {name: jnp.quantile(kl, level) for name, level in KL_QUANTILES.items()}
         return {
             "optimistic_actor_dormant": seen,
             "optimist_std_ratio": ratio,
             "optimist_shift": jnp.median(shift),
-            "optimist_spread_ratio": self._spread(view, obs, own.mode()) / jnp.maximum(self._spread(view, obs, pessimist.mode()), 1e-12),
+            "optimist_spread_ratio": self._spread(view, obs, own.mode())
+            / jnp.maximum(self._spread(view, obs, pessimist.mode()), 1e-12),
             **quantiles,
         }
 
     def _spread(self, view: AgentView, obs: Array, action: Array) -> Array:
-        """What the critics disagree about here, on average: what one unit of optimism adds to the upper bound."""
-        return (view.upper(obs, action, jnp.float32(1.0)) - view.upper(obs, action, jnp.float32(0.0))).mean()
+        """What the critics disagree about here, on average: what one unit of optimism adds to the
+        upper bound.
+        """
+        return (
+            view.upper(obs, action, jnp.float32(1.0)) - view.upper(obs, action, jnp.float32(0.0))
+        ).mean()
 
     def _answered_for(self, own: TanhNormal, pessimist: TanhNormal) -> Float[Array, "batch"]:
         """The KL per action dimension that its duals hold."""
         seen = own if self.controller == "own" else own.widened(self.std_multiplier)
         return self._divergence(seen, pessimist) / own.mean.shape[-1]
 
-    def _action(self, executed: TanhNormal, noise: Normals) -> tuple[Float[Array, "*batch action"], Float[Array, "*batch"]]:
+    def _action(
+        self, executed: TanhNormal, noise: Normals
+    ) -> tuple[Float[Array, "*batch action"], Float[Array, "*batch"]]:
         """What it does, and the logarithm of its density."""
-        return (executed.mode(), jnp.zeros(executed.mean.shape[:-1])) if self.form == "deterministic" else executed.sample(noise)
+        return (
+            (executed.mode(), jnp.zeros(executed.mean.shape[:-1]))
+            if self.form == "deterministic"
+            else executed.sample(noise)
+        )
 
     def _divergence(self, optimist: TanhNormal, pessimist: TanhNormal) -> Float[Array, "batch"]:
         return optimist.kl(pessimist) if self.kl == "optimist-pessimist" else pessimist.kl(optimist)
@@ -299,8 +435,12 @@ class OptimisticActor(Explorer):
         if self.form == "independent":
             mean, log_std = apply(GaussianActor(self.hidden, action_dim(params)), params, obs)
             return TanhNormal(mean, log_std)
-        shift, log_multiplier = apply(self._perturbation(action_dim(params)), params, obs, pessimist.mean)
+        shift, log_multiplier = apply(
+            self._perturbation(action_dim(params)), params, obs, pessimist.mean
+        )
         return TanhNormal(pessimist.mean + shift, pessimist.log_std + log_multiplier)
 
     def _perturbation(self, actions: int) -> Perturbation:
-        return Perturbation(self.hidden, actions, self.head_gain, widens=self.form == "perturbation")
+        return Perturbation(
+            self.hidden, actions, self.head_gain, widens=self.form == "perturbation"
+        )

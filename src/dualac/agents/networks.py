@@ -1,6 +1,7 @@
 """The networks, and the only file that knows flax.
 
-Kernels are orthogonal with gain sqrt(2), the critic's output included; biases start at zero: SR-SAC's choice, which the paper's code inherits.
+Kernels are orthogonal with gain sqrt(2), the critic's output included; biases start at zero:
+SR-SAC's choice, which the paper's code inherits.
 """
 
 import itertools
@@ -37,11 +38,15 @@ class Linear(nn.Module):
     @nn.compact
     def __call__(self, inputs: int) -> tuple[Array, Array]:
         kernel = self.param("kernel", nn.initializers.orthogonal(self.gain), (inputs, self.width))
-        return kernel, self.param("bias", nn.initializers.zeros, (self.width,)) if self.bias else jnp.zeros(self.width)
+        return kernel, self.param(
+            "bias", nn.initializers.zeros, (self.width,)
+        ) if self.bias else jnp.zeros(self.width)
 
 
 class Trunk(nn.Module):
-    """Layers that each come before a ReLU, and what normalises each, to be applied by whoever asks."""
+    """Layers that each come before a ReLU, and what normalises each, to be applied by whoever
+    asks.
+    """
 
     hidden: Sequence[int]
     layer_norm: bool = False
@@ -49,14 +54,24 @@ class Trunk(nn.Module):
     @nn.compact
     def __call__(self, inputs: int) -> tuple[list[Layer], list[nn.LayerNorm]]:
         sizes = itertools.pairwise((inputs, *self.hidden))
-        stack = [Linear(width, name=f"Dense_{number}")(size) for number, (size, width) in enumerate(sizes)]
-        return stack, [nn.LayerNorm(name=f"LayerNorm_{number}") for number in range(len(stack) if self.layer_norm else 0)]
+        stack = [
+            Linear(width, name=f"Dense_{number}")(size)
+            for number, (size, width) in enumerate(sizes)
+        ]
+        return stack, [
+            nn.LayerNorm(name=f"LayerNorm_{number}")
+            for number in range(len(stack) if self.layer_norm else 0)
+        ]
 
 
-def through(network: nn.Module, inputs: Sequence[Array], trunks: Sequence[Trunk], lasts: Sequence[Layer]) -> Float[Array, "trunks *batch m"]:
+def through(
+    network: nn.Module, inputs: Sequence[Array], trunks: Sequence[Trunk], lasts: Sequence[Layer]
+) -> Float[Array, "trunks *batch m"]:
     """What these trunks of a network, each with a last layer behind it, make of the same inputs."""
     stacks, norms = zip(*(trunk(sum(x.shape[-1] for x in inputs)) for trunk in trunks), strict=True)
-    watched = network.is_mutable_collection("intermediates") and not network.is_initializing()  # by `dormant`
+    watched = (
+        network.is_mutable_collection("intermediates") and not network.is_initializing()
+    )  # by `dormant`
     if not norms[0] and not watched:
         return layers(inputs, [[*stack, last] for stack, last in zip(stacks, lasts, strict=True)])
     made = []
@@ -70,10 +85,18 @@ def through(network: nn.Module, inputs: Sequence[Array], trunks: Sequence[Trunk]
     return jnp.stack(made)
 
 
-def heads(network: nn.Module, inputs: Sequence[Array], trunk: Trunk, *outputs: Linear) -> list[Array]:
+def heads(
+    network: nn.Module, inputs: Sequence[Array], trunk: Trunk, *outputs: Linear
+) -> list[Array]:
     """What several layers make of the same trunk, by one product."""
     kernels, biases = zip(*(layer(trunk.hidden[-1]) for layer in outputs), strict=True)
-    return jnp.split(through(network, inputs, [trunk], [(jnp.concatenate(kernels, axis=-1), jnp.concatenate(biases))])[0], len(outputs), axis=-1)
+    return jnp.split(
+        through(
+            network, inputs, [trunk], [(jnp.concatenate(kernels, axis=-1), jnp.concatenate(biases))]
+        )[0],
+        len(outputs),
+        axis=-1,
+    )
 
 
 class DeterministicActor(nn.Module):
@@ -88,19 +111,29 @@ class DeterministicActor(nn.Module):
 
 
 class GaussianActor(nn.Module):
-    """mean(s) and log sigma(s) = -10 + 6 (1 + tanh l(s)): bounded smoothly to (-10, 2), so that its gradient never dies at a clip."""
+    """mean(s) and log sigma(s) = -10 + 6 (1 + tanh l(s)): bounded smoothly to (-10, 2), so that its
+    gradient never dies at a clip.
+    """
 
     hidden: Sequence[int]
     action_dim: int
 
     @nn.compact
     def __call__(self, obs: Array) -> tuple[Array, Array]:
-        mean, raw = heads(self, [obs], Trunk(self.hidden), Linear(self.action_dim, name="mean"), Linear(self.action_dim, gain=1.0, name="log_std"))
+        mean, raw = heads(
+            self,
+            [obs],
+            Trunk(self.hidden),
+            Linear(self.action_dim, name="mean"),
+            Linear(self.action_dim, gain=1.0, name="log_std"),
+        )
         return mean, bounded_log_std(raw)
 
 
 class Perturbation(nn.Module):
-    """How an optimist departs from a pessimist: shift(s, mu_p) and log multiplier tanh u(s, mu_p); no biases, so that both start near zero."""
+    """How an optimist departs from a pessimist: shift(s, mu_p) and log multiplier tanh u(s, mu_p);
+    no biases, so that both start near zero.
+    """
 
     hidden: Sequence[int]
     action_dim: int
@@ -111,7 +144,10 @@ class Perturbation(nn.Module):
     def __call__(self, obs: Array, mean: Array) -> tuple[Array, Array]:
         names = ("shift", "log_multiplier") if self.widens else ("shift",)
         shift, *multiplier = heads(
-            self, [obs, mean], Trunk(self.hidden), *(Linear(self.action_dim, self.head_gain, bias=False, name=name) for name in names)
+            self,
+            [obs, mean],
+            Trunk(self.hidden),
+            *(Linear(self.action_dim, self.head_gain, bias=False, name=name) for name in names),
         )
         return shift, jnp.tanh(multiplier[0]) if multiplier else jnp.zeros_like(shift)
 
@@ -119,7 +155,8 @@ class Perturbation(nn.Module):
 class Critics(nn.Module):
     """`k` critics with parameters of their own, each with `atoms` outputs (one for a scalar value).
 
-    Listed, not stacked: a critic stays with the core that it is on, and XLA multiplies separate matrices a little faster (docs/design.md).
+    Listed, not stacked: a critic stays with the core that it is on, and XLA multiplies separate
+    matrices a little faster (docs/design.md).
     """
 
     k: int
@@ -130,7 +167,12 @@ class Critics(nn.Module):
     @nn.compact
     def __call__(self, obs: Array, action: Array) -> Float[Array, "critics *batch atoms"]:
         trunks = [Trunk(self.hidden, self.layer_norm, name=f"critic_{i}") for i in range(self.k)]
-        return through(self, [obs, action], trunks, [Linear(self.atoms, name=f"value_{i}")(self.hidden[-1]) for i in range(self.k)])
+        return through(
+            self,
+            [obs, action],
+            trunks,
+            [Linear(self.atoms, name=f"value_{i}")(self.hidden[-1]) for i in range(self.k)],
+        )
 
 
 def bounded_log_std(raw: Array) -> Array:
@@ -142,13 +184,19 @@ def apply(network: nn.Module, params: Any, *inputs: Array) -> Any:
 
 
 def dormant(network: nn.Module, params: Any, *inputs: Array) -> Float[Array, ""]:
-    """Share of hidden units whose mean activation over the batch is at most a fortieth of their layer's (Sokar et al., 2023)."""
+    """Share of hidden units whose mean activation over the batch is at most a fortieth of their
+    layer's (Sokar et al., 2023).
+    """
     _, seen = network.apply(params, *inputs, mutable=["intermediates"])
-    activity = [layer.reshape(-1, layer.shape[-1]).mean(axis=0) for layer in jax.tree.leaves(seen)]  # after ReLU: never negative
+    activity = [
+        layer.reshape(-1, layer.shape[-1]).mean(axis=0) for layer in jax.tree.leaves(seen)
+    ]  # after ReLU: never negative
     return jnp.concatenate([units <= DORMANT * units.mean() for units in activity]).mean()
 
 
 def action_dim(actor_params: dict) -> int:
-    """An actor's parameters know how many actions it has, so applying it needs no second record of that number."""
+    """An actor's parameters know how many actions it has, so applying it needs no second record of
+    that number.
+    """
     heads = actor_params["params"]
     return heads["mean" if "mean" in heads else "shift"]["kernel"].shape[-1]

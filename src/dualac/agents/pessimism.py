@@ -1,6 +1,7 @@
 """Attitudes to risk: how an ensemble of critics becomes one number.
 
-The paper's thesis is that agents differ in the certainty equivalent they climb. Its working form, used by all of them, is
+The paper's thesis is that agents differ in the certainty equivalent they climb. Its working form,
+used by all of them, is
 
     certainty(q, beta) = mean_i q_i + beta * spread_i q_i
 
@@ -24,16 +25,26 @@ from dualac.theory.forms import deviation_form, exact_form, variance_form
 from dualac.theory.moments import spread
 from dualac.types import Key, Metrics
 
-Stat = Literal["std", "var"]  # what beta weighs: the critics' deviation, as in every algorithm, or their variance, as in the paper's theorem
+Stat = Literal[
+    "std", "var"
+    # what beta weighs: the critics' deviation, as in every algorithm, or their variance, as in the
+    # paper's theorem
+]
 
 LEAST_UNIT = 1e-30  # of the spread, to divide by
-LEAST_BETA = -1e6  # of an exact certainty equivalent: below, float32 knows only its limit, and t may overflow
+LEAST_BETA = (
+    -1e6
+)  # of an exact certainty equivalent: below, float32 knows only its limit, and t may overflow
 
 
-def certainty(qs: Float[Array, "critics *rest"], beta: float | Float[Array, ""], stat: Stat = "std") -> Float[Array, "*rest"]:
-    """Q^beta = Q_mu + beta Q_sigma: the value of an uncertain value to one who feels `beta` about its spread.
+def certainty(
+    qs: Float[Array, "critics *rest"], beta: float | Float[Array, ""], stat: Stat = "std"
+) -> Float[Array, "*rest"]:
+    """Q^beta = Q_mu + beta Q_sigma: the value of an uncertain value to one who feels `beta` about
+    its spread.
 
-    Only the deviation scales with the reward. With the variance, which the paper's theorem has, the same beta is another attitude on another scale.
+    Only the deviation scales with the reward. With the variance, which the paper's theorem has, the
+    same beta is another attitude on another scale.
     """
     return deviation_form(qs, beta) if stat == "std" else variance_form(qs, beta)
 
@@ -41,29 +52,40 @@ def certainty(qs: Float[Array, "critics *rest"], beta: float | Float[Array, ""],
 def refuse_optimism(*betas: float) -> None:
     for beta in betas:
         if not math.isfinite(beta) or beta > 0:
-            raise UsageError(f"pessimism is negative or zero (-1 is the minimum of two critics), not {beta}")
+            raise UsageError(
+                f"pessimism is negative or zero (-1 is the minimum of two critics), not {beta}"
+            )
 
 
 def require_disagreement(critics: int, weighed: bool, field: str = "beta") -> None:
     if critics == 1 and weighed:
-        raise UsageError(f"one critic disagrees with nobody: beta weighs nothing; raise critic.k, or set pessimism.{field} 0")
+        raise UsageError(
+            "one critic disagrees with nobody: beta weighs nothing; raise critic.k, or set "
+            f"pessimism.{field} 0"
+        )
 
 
 class Pessimism(ABC):
-    """What every pessimism can be asked. Most have nothing to remember, nothing to learn and hear nothing: that is what stands here.
+    """What every pessimism can be asked. Most have nothing to remember, nothing to learn and hear
+    nothing: that is what stands here.
 
-    One of your own is a frozen dataclass derived from this that says what the TD target takes of the critics, and what the actor climbs.
+    One of your own is a frozen dataclass derived from this that says what the TD target takes of
+    the critics, and what the actor climbs.
     """
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     @abstractmethod
-    def backup(self, state: Any, zs: Float[Array, "critics batch atoms"], key: Key) -> Float[Array, "batch atoms"]:
+    def backup(
+        self, state: Any, zs: Float[Array, "critics batch atoms"], key: Key
+    ) -> Float[Array, "batch atoms"]:
         """What the TD target takes of the slow critics."""
 
     @abstractmethod
-    def objective(self, state: Any, zs: Float[Array, "critics batch atoms"]) -> Float[Array, "batch atoms"]:
+    def objective(
+        self, state: Any, zs: Float[Array, "critics batch atoms"]
+    ) -> Float[Array, "batch atoms"]:
         """What the actor climbs."""
 
     def check(self, critics: int) -> None:
@@ -80,7 +102,12 @@ class Pessimism(ABC):
         """What is left of it when every network starts afresh."""
         return self.init(key)
 
-    def learn(self, state: Any, zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch atoms"]) -> tuple[Any, Metrics]:
+    def learn(
+        self,
+        state: Any,
+        zs: Float[Array, "critics batch atoms"],
+        target: Float[Array, "batch atoms"],
+    ) -> tuple[Any, Metrics]:
         return state, {}
 
     def observe_return(self, state: Any, episode_return: Float[Array, ""], key: Key) -> Any:
@@ -90,72 +117,103 @@ class Pessimism(ABC):
 @final
 @dataclass(frozen=True)
 class Fixed(Pessimism):
-    """One beta for the TD target and the actor; `backup_beta` gives the TD target another one (the authors' public code has -1 there)."""
+    """One beta for the TD target and the actor; `backup_beta` gives the TD target another one (the
+    authors' public code has -1 there).
+    """
 
     beta: float
     """weight of the critics' spread (beta_p): -1 is the minimum of two critics, 0 their mean"""
     backup_beta: float | None = None
     """another weight for the TD target only"""
     climbs: Literal["certainty", "first"] = "certainty"
-    """what the actor climbs: the certainty of all critics, or the first critic alone, as TD3's does"""
+    """what the actor climbs: the certainty of all critics, or the first critic alone, as TD3's
+    does
+    """
     ensemble_stat: Stat = "std"
-    """what beta weighs: the critics' standard deviation, or their variance, as the paper's theorem has it"""
+    """what beta weighs: the critics' standard deviation, or their variance, as the paper's theorem
+    has it
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
         refuse_optimism(self.beta, self.beta if self.backup_beta is None else self.backup_beta)
         if self.climbs == "first" and self.backup_beta is not None:
-            raise UsageError("an actor that climbs the first critic weighs no spread: beta is the TD target's already, backup_beta is one too many")
+            raise UsageError(
+                "an actor that climbs the first critic weighs no spread: beta is the TD target's "
+                "already, backup_beta is one too many"
+            )
 
     def check(self, critics: int) -> None:
-        require_disagreement(critics, any((self.beta, self.backup_beta, self.ensemble_stat != "std")))
+        require_disagreement(
+            critics, any((self.beta, self.backup_beta, self.ensemble_stat != "std"))
+        )
 
     def floor(self) -> float:
         return self.beta
 
-    def backup(self, state: tuple[()], zs: Float[Array, "critics batch atoms"], key: Key) -> Float[Array, "batch atoms"]:
-        return certainty(zs, self.beta if self.backup_beta is None else self.backup_beta, self.ensemble_stat)
+    def backup(
+        self, state: tuple[()], zs: Float[Array, "critics batch atoms"], key: Key
+    ) -> Float[Array, "batch atoms"]:
+        return certainty(
+            zs, self.beta if self.backup_beta is None else self.backup_beta, self.ensemble_stat
+        )
 
-    def objective(self, state: tuple[()], zs: Float[Array, "critics batch atoms"]) -> Float[Array, "batch atoms"]:
+    def objective(
+        self, state: tuple[()], zs: Float[Array, "critics batch atoms"]
+    ) -> Float[Array, "batch atoms"]:
         return zs[0] if self.climbs == "first" else certainty(zs, self.beta, self.ensemble_stat)
 
 
 @final
 @dataclass(frozen=True)
 class ExactCertainty(Pessimism):
-    """The certainty equivalent itself, of which Fixed is an approximation: Q_mu + (1/t) log E_i e^(t (q_i - Q_mu)), in TD target and actor.
+    """The certainty equivalent itself, of which Fixed is an approximation: Q_mu + (1/t) log E_i
+    e^(t (q_i - Q_mu)), in TD target and actor.
 
-    The theorem has t = 2 beta, so that this is about Q_mu + beta Q_sigma^2: a variance, whose weight depends on the scale of the rewards. Fixed
-    has the deviation Q_sigma. To stand in its place t = 2 beta / S here, S the mean of Q_sigma over the batch and a constant to all gradients:
-    about Q_mu + beta Q_sigma^2 / S, which is Fixed(beta) where the critics disagree as much as they usually do, and scales with the rewards.
-    There it falls twice as fast as Fixed's when they come to disagree more: a square, not a line.
-    It lies between the critics and its gradient is a softmax over them, so it is finite where they agree.
+    The theorem has t = 2 beta, so that this is about Q_mu + beta Q_sigma^2: a variance, whose
+    weight depends on the scale of the rewards. Fixed has the deviation Q_sigma. To stand in its
+    place t = 2 beta / S here, S the mean of Q_sigma over the batch and a constant to all gradients:
+    about Q_mu + beta Q_sigma^2 / S, which is Fixed(beta) where the critics disagree as much as they
+    usually do, and scales with the rewards. There it falls twice as fast as Fixed's when they come
+    to disagree more: a square, not a line. It lies between the critics and its gradient is a
+    softmax over them, so it is finite where they agree.
     """
 
     beta: float
-    """attitude to risk, as in Fixed: at the usual spread, and for a small beta, the weight of the critics' spread"""
+    """attitude to risk, as in Fixed: at the usual spread, and for a small beta, the weight of the
+    critics' spread
+    """
     unit: Literal["spread", "value"] = "spread"
-    """what beta is measured in: the critics' usual spread (t = 2 beta / S), or values themselves, as the paper's theorem says (t = 2 beta)"""
+    """what beta is measured in: the critics' usual spread (t = 2 beta / S), or values themselves,
+    as the paper's theorem says (t = 2 beta)
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
         refuse_optimism(self.beta)
         if self.beta < LEAST_BETA:
             raise UsageError(
-                f"a beta of {self.beta} is the minimum to all digits, which Fixed(-1) takes of two critics; give at least {LEAST_BETA:g}"
+                f"a beta of {self.beta} is the minimum to all digits, which Fixed(-1) takes of "
+                f"two critics; give at least {LEAST_BETA:g}"
             )
 
     def check(self, critics: int) -> None:
         require_disagreement(critics, bool(self.beta))
 
     def floor(self) -> float:
-        """At the usual spread it weighs no more than beta, and of two critics it sees no less than the minimum."""
+        """At the usual spread it weighs no more than beta, and of two critics it sees no less than
+        the minimum.
+        """
         return max(self.beta, -1.0)
 
-    def backup(self, state: tuple[()], zs: Float[Array, "critics batch atoms"], key: Key) -> Float[Array, "batch atoms"]:
+    def backup(
+        self, state: tuple[()], zs: Float[Array, "critics batch atoms"], key: Key
+    ) -> Float[Array, "batch atoms"]:
         return self.objective(state, zs)
 
-    def objective(self, state: tuple[()], zs: Float[Array, "critics batch atoms"]) -> Float[Array, "batch atoms"]:
+    def objective(
+        self, state: tuple[()], zs: Float[Array, "critics batch atoms"]
+    ) -> Float[Array, "batch atoms"]:
         usual = jax.lax.stop_gradient(spread(zs)).mean() if self.unit == "spread" else 1.0
         return exact_form(zs, self.beta / jnp.maximum(usual, LEAST_UNIT))
 
@@ -163,7 +221,9 @@ class ExactCertainty(Pessimism):
 @final
 @dataclass(frozen=True)
 class SubsetMin(Pessimism):
-    """REDQ: the TD target takes the minimum of `m` critics drawn at random for each update; the actor climbs the mean of all."""
+    """REDQ: the TD target takes the minimum of `m` critics drawn at random for each update; the
+    actor climbs the mean of all.
+    """
 
     m: int = 2
     """how many critics the TD target takes the minimum of (M)"""
@@ -175,13 +235,22 @@ class SubsetMin(Pessimism):
 
     def check(self, critics: int) -> None:
         if self.m > critics:
-            raise UsageError(f"SubsetMin({self.m}) draws {self.m} critics, but there are {critics}; raise critic.k or lower pessimism.m")
+            raise UsageError(
+                f"SubsetMin({self.m}) draws {self.m} critics, but there are {critics}; raise "
+                "critic.k or lower pessimism.m"
+            )
 
-    def backup(self, state: tuple[()], zs: Float[Array, "critics batch atoms"], key: Key) -> Float[Array, "batch atoms"]:
-        chosen = jax.random.choice(key, zs.shape[0], (self.m,), replace=False)  # one draw for the whole batch and all critics
+    def backup(
+        self, state: tuple[()], zs: Float[Array, "critics batch atoms"], key: Key
+    ) -> Float[Array, "batch atoms"]:
+        chosen = jax.random.choice(
+            key, zs.shape[0], (self.m,), replace=False
+        )  # one draw for the whole batch and all critics
         return zs[chosen].min(axis=0)
 
-    def objective(self, state: tuple[()], zs: Float[Array, "critics batch atoms"]) -> Float[Array, "batch atoms"]:
+    def objective(
+        self, state: tuple[()], zs: Float[Array, "critics batch atoms"]
+    ) -> Float[Array, "batch atoms"]:
         return certainty(zs, 0.0)
 
 
@@ -189,17 +258,21 @@ class BanditState(NamedTuple):
     weights: Float[Array, "arms"]
     arm: Int[Array, ""]  # the one of this episode
     last: Float[Array, ""]  # return of the episode before
-    gains: Float[Array, "window"]  # how much better the last episodes were than the ones before them, the newest last
+    gains: Float[
+        Array, "window"
+    ]  # how much better the last episodes were than the ones before them, the newest last
     heard: Int[Array, ""]
 
 
 @final
 @dataclass(frozen=True)
 class Bandit(Pessimism):
-    """TOP: beta is drawn anew for each episode, with probability proportional to exp(w), from `arms`.
+    """TOP: beta is drawn anew for each episode, with probability proportional to exp(w), from
+    `arms`.
 
-    Of an episode f = return - last return, standardised over the last `window` such gains; then for the arm that was played alone
-    w <- decay w, w <- w + lr f / max(exp(w), 1e-4). It outlives resets: it knows about the task, not about the networks.
+    Of an episode f = return - last return, standardised over the last `window` such gains; then for
+    the arm that was played alone w <- decay w, w <- w + lr f / max(exp(w), 1e-4). It outlives
+    resets: it knows about the task, not about the networks.
     """
 
     arms: tuple[float, ...] = (-1.0, 0.0)
@@ -228,21 +301,29 @@ class Bandit(Pessimism):
     def init(self, key: Key) -> BanditState:
         zero, none = jnp.zeros((), jnp.float32), jnp.zeros((), jnp.int32)
         weights = jnp.zeros((len(self.arms),), jnp.float32)
-        return BanditState(weights, _draw(key, weights), zero, jnp.zeros((self.window,), jnp.float32), none)
+        return BanditState(
+            weights, _draw(key, weights), zero, jnp.zeros((self.window,), jnp.float32), none
+        )
 
     def reset(self, state: BanditState, key: Key) -> BanditState:
         return state
 
-    def backup(self, state: BanditState, zs: Float[Array, "critics batch atoms"], key: Key) -> Float[Array, "batch atoms"]:
+    def backup(
+        self, state: BanditState, zs: Float[Array, "critics batch atoms"], key: Key
+    ) -> Float[Array, "batch atoms"]:
         return self.objective(state, zs)
 
-    def objective(self, state: BanditState, zs: Float[Array, "critics batch atoms"]) -> Float[Array, "batch atoms"]:
+    def objective(
+        self, state: BanditState, zs: Float[Array, "critics batch atoms"]
+    ) -> Float[Array, "batch atoms"]:
         return certainty(zs, self._beta(state))
 
     def learn(self, state: BanditState, zs: Array, target: Array) -> tuple[BanditState, Metrics]:
         return state, {"pessimism": self._beta(state)}
 
-    def observe_return(self, state: BanditState, episode_return: Float[Array, ""], key: Key) -> BanditState:
+    def observe_return(
+        self, state: BanditState, episode_return: Float[Array, ""], key: Key
+    ) -> BanditState:
         gain = episode_return - state.last
         gains = jnp.concatenate([state.gains[1:], gain[None]])
         heard = state.heard + 1
@@ -267,13 +348,17 @@ def _draw(key: Key, weights: Float[Array, "arms"]) -> Int[Array, ""]:
 @final
 @dataclass(frozen=True)
 class DualDescent(Pessimism):
-    """GPL: Q = Q_mu + b E|q_i - q_j| over pairs of critics, b moved by Adam down the gradient of b E[y - Q_mu].
+    """GPL: Q = Q_mu + b E|q_i - q_j| over pairs of critics, b moved by Adam down the gradient of b
+    E[y - Q_mu].
 
-    Targets above the critics, which is overestimation, make it more pessimistic. For two critics b = -1/2 is the minimum.
+    Targets above the critics, which is overestimation, make it more pessimistic. For two critics b
+    = -1/2 is the minimum.
     """
 
     start: float = -0.5
-    """weight of the distance between two critics (b) before the first update, the paper's initial pessimism"""
+    """weight of the distance between two critics (b) before the first update, the paper's initial
+    pessimism
+    """
     lr: float = 1e-4
     """Adam's learning rate"""
     b1: float = 0.9
@@ -284,25 +369,44 @@ class DualDescent(Pessimism):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not -math.inf < self.start <= 0:
-            raise UsageError(f"pessimism is negative or zero (-0.5 is the minimum of two critics here), not {self.start}")
+            raise UsageError(
+                "pessimism is negative or zero (-0.5 is the minimum of two critics here), not "
+                f"{self.start}"
+            )
         if not (0 < self.lr < math.inf and 0 <= self.b1 < 1):
             raise UsageError(f"{self}: lr must be positive and b1 in [0, 1)")
 
     def check(self, critics: int) -> None:
         if critics < 2:
-            raise UsageError("DualDescent weighs the distance between critics: critic.k must be at least 2")
+            raise UsageError(
+                "DualDescent weighs the distance between critics: critic.k must be at least 2"
+            )
 
     def init(self, key: Key) -> Trained:
         return trained(jnp.asarray(self.start, jnp.float32))
 
-    def backup(self, state: Trained, zs: Float[Array, "critics batch atoms"], key: Key) -> Float[Array, "batch atoms"]:
+    def backup(
+        self, state: Trained, zs: Float[Array, "critics batch atoms"], key: Key
+    ) -> Float[Array, "batch atoms"]:
         return self.objective(state, zs)
 
-    def objective(self, state: Trained, zs: Float[Array, "critics batch atoms"]) -> Float[Array, "batch atoms"]:
+    def objective(
+        self, state: Trained, zs: Float[Array, "critics batch atoms"]
+    ) -> Float[Array, "batch atoms"]:
         pairs = zs.shape[0] * (zs.shape[0] - 1)
-        return zs.mean(axis=0) + state.params * jnp.abs(zs[:, None] - zs[None]).sum(axis=(0, 1)) / pairs
+        return (
+            zs.mean(axis=0)
+            + state.params * jnp.abs(zs[:, None] - zs[None]).sum(axis=(0, 1)) / pairs
+        )
 
-    def learn(self, state: Trained, zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch atoms"]) -> tuple[Trained, Metrics]:
-        moved, _ = descend(state, jax.lax.stop_gradient(target.mean() - zs.mean()), self.lr, self.b1)
+    def learn(
+        self,
+        state: Trained,
+        zs: Float[Array, "critics batch atoms"],
+        target: Float[Array, "batch atoms"],
+    ) -> tuple[Trained, Metrics]:
+        moved, _ = descend(
+            state, jax.lax.stop_gradient(target.mean() - zs.mean()), self.lr, self.b1
+        )
         bounded = jnp.minimum(moved.params, 0.0) if self.never_optimistic else moved.params
         return moved._replace(params=bounded), {"pessimism": state.params}

@@ -12,18 +12,29 @@ from jaxtyping import Array, Float
 
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.duals import Dual, DualState, Held, Learnt
-from dualac.agents.networks import DeterministicActor, GaussianActor, action_dim, apply, dormant, sensible
+from dualac.agents.networks import (
+    DeterministicActor,
+    GaussianActor,
+    action_dim,
+    apply,
+    dormant,
+    sensible,
+)
 from dualac.agents.optimizer import Params, Trained, descend, polyak_average, trained
 from dualac.errors import UsageError
 from dualac.parts.fields import check_fields
 from dualac.types import Key, Metrics, Normals, Spec
 
-Objective = Callable[[Array, Array], Float[Array, "batch"]]  # (obs, action) -> the value an actor climbs
+Objective = Callable[
+    [Array, Array], Float[Array, "batch"]
+]  # (obs, action) -> the value an actor climbs
 
 
 @dataclass(frozen=True)
 class Policy(ABC):
-    """What all kinds of actors share. A kind adds its state, whose field `actor` is what is trained, its loss and how it acts."""
+    """What all kinds of actors share. A kind adds its state, whose field `actor` is what is
+    trained, its loss and how it acts.
+    """
 
     stochastic: ClassVar[bool]  # whether it is a distribution, and so has `distribution`
     targets_wait: ClassVar[bool]  # whether the critics' slow copies move only when the actor does
@@ -38,7 +49,9 @@ class Policy(ABC):
     def __post_init__(self) -> None:
         check_fields(self)
         if not sensible(self.hidden) or not 0 < self.lr < math.inf or not 1 <= self.delay <= 10_000:
-            raise UsageError(f"{self}: hidden sizes must be 1 to 65536, lr positive, delay 1 to 10000")
+            raise UsageError(
+                f"{self}: hidden sizes must be 1 to 65536, lr positive, delay 1 to 10000"
+            )
 
     @abstractmethod
     def init(self, key: Key, spec: Spec) -> Any: ...
@@ -49,22 +62,32 @@ class Policy(ABC):
 
     def distribution(self, state: Any, obs: Float[Array, "*batch obs"]) -> TanhNormal:
         """What it draws its actions from, if it is stochastic."""
-        raise NotImplementedError(f"{type(self).__name__} says it is stochastic and has no distribution")
+        raise NotImplementedError(
+            f"{type(self).__name__} says it is stochastic and has no distribution"
+        )
 
     def bonus(self, state: Any, log_prob: Float[Array, "batch"]) -> Float[Array, "batch"]:
         """What it is paid for an action of this log-probability, beyond its value."""
         return jnp.zeros_like(log_prob)
 
-    def before_tanh(self, state: Any, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch action"]:
-        """What tanh makes its best action of: beyond 2 or so, tanh has no slope left. A kind that does not say is asked for its action."""
+    def before_tanh(
+        self, state: Any, obs: Float[Array, "*batch obs"]
+    ) -> Float[Array, "*batch action"]:
+        """What tanh makes its best action of: beyond 2 or so, tanh has no slope left. A kind that
+        does not say is asked for its action.
+        """
         return jnp.arctanh(jnp.clip(self.exploit(state, obs), -1.0 + 1e-6, 1.0 - 1e-6))
 
     @abstractmethod
-    def backup(self, state: Any, next_obs: Float[Array, "batch obs"], noise: Normals) -> tuple[Array, Float[Array, "batch"]]:
+    def backup(
+        self, state: Any, next_obs: Float[Array, "batch obs"], noise: Normals
+    ) -> tuple[Array, Float[Array, "batch"]]:
         """The next action of the TD target, and what being there is worth beyond its value."""
 
     @abstractmethod
-    def improve(self, state: Any, objective: Objective, obs: Float[Array, "batch obs"], noise: Normals) -> tuple[Any, Metrics]:
+    def improve(
+        self, state: Any, objective: Objective, obs: Float[Array, "batch obs"], noise: Normals
+    ) -> tuple[Any, Metrics]:
         """One step up what it climbs."""
 
     def update_targets(self, state: Any) -> Any:
@@ -85,24 +108,35 @@ class SoftState(NamedTuple):
 class Soft(Policy):
     """A tanh-Gaussian that maximises value and entropy: loss = E[alpha log pi(a|s) - Q(s, a)].
 
-    The temperature alpha descends alpha (H - H*): it falls while the policy is more random than the target entropy H* = `entropy_per_dim` * A.
+    The temperature alpha descends alpha (H - H*): it falls while the policy is more random than the
+    target entropy H* = `entropy_per_dim` * A.
     """
 
     stochastic: ClassVar[bool] = True
     targets_wait: ClassVar[bool] = False
 
     temperature: Dual = Learnt(1.0, lr=3e-4, b1=0.9)
-    """price of being predictable (alpha); a new Learnt(...) has the adjusters' learning rate unless told: Learnt(0.2, lr=3e-4, b1=0.9)"""
+    """price of being predictable (alpha); a new Learnt(...) has the adjusters' learning rate unless
+    told: Learnt(0.2, lr=3e-4, b1=0.9)
+    """
     entropy_per_dim: float = -0.5
     """target entropy for each action dimension (H* = this times A)"""
     successor: Literal["sample", "mode"] = "sample"
-    """the next action of the TD target: a sample, paid for its entropy, or tanh(mu) without entropy (the deterministic-pessimist ablation)"""
+    """the next action of the TD target: a sample, paid for its entropy, or tanh(mu) without entropy
+    (the deterministic-pessimist ablation)
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.temperature.check()
-        if isinstance(self.temperature, Held) and self.entropy_per_dim != type(self).entropy_per_dim:
-            raise UsageError("entropy_per_dim is what the temperature holds the entropy at: a held temperature holds nothing")
+        if (
+            isinstance(self.temperature, Held)
+            and self.entropy_per_dim != type(self).entropy_per_dim
+        ):
+            raise UsageError(
+                "entropy_per_dim is what the temperature holds the entropy at: a held temperature "
+                "holds nothing"
+            )
         if not math.isfinite(self.entropy_per_dim):
             raise UsageError(f"{self}: entropy_per_dim must be finite")
 
@@ -113,13 +147,19 @@ class Soft(Policy):
     def distribution(self, state: SoftState, obs: Float[Array, "*batch obs"]) -> TanhNormal:
         return self._distribution(state.actor.params, obs)
 
-    def exploit(self, state: SoftState, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch action"]:
+    def exploit(
+        self, state: SoftState, obs: Float[Array, "*batch obs"]
+    ) -> Float[Array, "*batch action"]:
         return self.distribution(state, obs).mode()
 
-    def before_tanh(self, state: SoftState, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch action"]:
+    def before_tanh(
+        self, state: SoftState, obs: Float[Array, "*batch obs"]
+    ) -> Float[Array, "*batch action"]:
         return self.distribution(state, obs).mean
 
-    def backup(self, state: SoftState, next_obs: Float[Array, "batch obs"], noise: Normals) -> tuple[Array, Float[Array, "batch"]]:
+    def backup(
+        self, state: SoftState, next_obs: Float[Array, "batch obs"], noise: Normals
+    ) -> tuple[Array, Float[Array, "batch"]]:
         """The next action, and what being there is worth beyond its value: -alpha log pi."""
         after = self.distribution(state, next_obs)
         if self.successor == "mode":
@@ -130,7 +170,9 @@ class Soft(Policy):
     def bonus(self, state: SoftState, log_prob: Float[Array, "batch"]) -> Float[Array, "batch"]:
         return -self.temperature.read(state.temperature) * log_prob
 
-    def improve(self, state: SoftState, objective: Objective, obs: Float[Array, "batch obs"], noise: Normals) -> tuple[SoftState, Metrics]:
+    def improve(
+        self, state: SoftState, objective: Objective, obs: Float[Array, "batch obs"], noise: Normals
+    ) -> tuple[SoftState, Metrics]:
         alpha = self.temperature.read(state.temperature)
 
         def loss_of(params: Params) -> tuple[Array, Array]:
@@ -141,11 +183,19 @@ class Soft(Policy):
         excess = entropy - self.entropy_per_dim * action_dim(state.actor.params)
         actor, grad_norm = descend(state.actor, grads, self.lr)
         learnt = SoftState(actor, self.temperature.adjust(state.temperature, excess))
-        return learnt, {"actor_loss": loss, "actor_grad_norm": grad_norm, "entropy": entropy, "ent_coef": alpha}
+        return learnt, {
+            "actor_loss": loss,
+            "actor_grad_norm": grad_norm,
+            "entropy": entropy,
+            "ent_coef": alpha,
+        }
 
     def diagnose(self, state: SoftState, obs: Float[Array, "batch obs"]) -> Metrics:
         network = GaussianActor(self.hidden, action_dim(state.actor.params))
-        return {"saturation": jnp.abs(self.before_tanh(state, obs)).mean(), "actor_dormant": dormant(network, state.actor.params, obs)}
+        return {
+            "saturation": jnp.abs(self.before_tanh(state, obs)).mean(),
+            "actor_dormant": dormant(network, state.actor.params, obs),
+        }
 
     def _distribution(self, params: Params, obs: Array) -> TanhNormal:
         mean, log_std = apply(GaussianActor(self.hidden, action_dim(params)), params, obs)
@@ -160,9 +210,11 @@ class DeterministicState(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Deterministic(Policy):
-    """tanh(mu(s)), which climbs the value itself: loss = -E[Q(s, tanh mu(s))]. Its slow copy acts in the TD target, blurred by clipped noise.
+    """tanh(mu(s)), which climbs the value itself: loss = -E[Q(s, tanh mu(s))]. Its slow copy acts
+    in the TD target, blurred by clipped noise.
 
-    TD3's delay: the actor, its slow copy and the critics' move once in `delay` updates of the critics.
+    TD3's delay: the actor, its slow copy and the critics' move once in `delay` updates of the
+    critics.
     """
 
     stochastic: ClassVar[bool] = False
@@ -179,30 +231,52 @@ class Deterministic(Policy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (0 <= self.target_noise < math.inf and 0 < self.noise_clip < math.inf and 0 < self.polyak <= 1):
-            raise UsageError(f"{self}: target_noise must not be negative, noise_clip positive, polyak in (0, 1]")
+        if not (
+            0 <= self.target_noise < math.inf
+            and 0 < self.noise_clip < math.inf
+            and 0 < self.polyak <= 1
+        ):
+            raise UsageError(
+                f"{self}: target_noise must not be negative, noise_clip positive, polyak in (0, 1]"
+            )
         if self.target_noise == 0 and self.noise_clip != type(self).noise_clip:
-            raise UsageError("noise_clip clips the noise of the TD target: with target_noise 0 there is none")
+            raise UsageError(
+                "noise_clip clips the noise of the TD target: with target_noise 0 there is none"
+            )
 
     def init(self, key: Key, spec: Spec) -> DeterministicState:
-        params = DeterministicActor(self.hidden, spec.action_dim).init(key, jnp.zeros((1, spec.obs_dim)))
+        params = DeterministicActor(self.hidden, spec.action_dim).init(
+            key, jnp.zeros((1, spec.obs_dim))
+        )
         return DeterministicState(trained(params), jax.tree.map(jnp.copy, params))
 
-    def exploit(self, state: DeterministicState, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch action"]:
+    def exploit(
+        self, state: DeterministicState, obs: Float[Array, "*batch obs"]
+    ) -> Float[Array, "*batch action"]:
         return jnp.tanh(self.before_tanh(state, obs))
 
-    def before_tanh(self, state: DeterministicState, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch action"]:
+    def before_tanh(
+        self, state: DeterministicState, obs: Float[Array, "*batch obs"]
+    ) -> Float[Array, "*batch action"]:
         return self._mean(state.actor.params, obs)
 
-    def backup(self, state: DeterministicState, next_obs: Float[Array, "batch obs"], noise: Normals) -> tuple[Array, Float[Array, "batch"]]:
+    def backup(
+        self, state: DeterministicState, next_obs: Float[Array, "batch obs"], noise: Normals
+    ) -> tuple[Array, Float[Array, "batch"]]:
         action = jnp.tanh(self._mean(state.target, next_obs))
         blur = jnp.clip(self.target_noise * noise, -self.noise_clip, self.noise_clip)
         return jnp.clip(action + blur, -1.0, 1.0), jnp.zeros(next_obs.shape[:-1], jnp.float32)
 
     def improve(
-        self, state: DeterministicState, objective: Objective, obs: Float[Array, "batch obs"], noise: Normals
+        self,
+        state: DeterministicState,
+        objective: Objective,
+        obs: Float[Array, "batch obs"],
+        noise: Normals,
     ) -> tuple[DeterministicState, Metrics]:
-        loss, grads = jax.value_and_grad(lambda params: -objective(obs, jnp.tanh(self._mean(params, obs))).mean())(state.actor.params)
+        loss, grads = jax.value_and_grad(
+            lambda params: -objective(obs, jnp.tanh(self._mean(params, obs))).mean()
+        )(state.actor.params)
         actor, grad_norm = descend(state.actor, grads, self.lr)
         return state._replace(actor=actor), {"actor_loss": loss, "actor_grad_norm": grad_norm}
 
@@ -211,7 +285,10 @@ class Deterministic(Policy):
 
     def diagnose(self, state: DeterministicState, obs: Float[Array, "batch obs"]) -> Metrics:
         network = DeterministicActor(self.hidden, action_dim(state.actor.params))
-        return {"saturation": jnp.abs(self.before_tanh(state, obs)).mean(), "actor_dormant": dormant(network, state.actor.params, obs)}
+        return {
+            "saturation": jnp.abs(self.before_tanh(state, obs)).mean(),
+            "actor_dormant": dormant(network, state.actor.params, obs),
+        }
 
     def _mean(self, params: Params, obs: Array) -> Array:
         """The pre-tanh action."""

@@ -14,7 +14,8 @@ def measure(tasks: list[str], steps: int) -> list[dict[str, Any]]:
 
 def _measure(task: str, steps: int) -> dict[str, Any]:
     env = envs.make(task)
-    actions = np.random.default_rng(0).uniform(-1, 1, (steps, *env.action_space.shape)).astype(np.float32)  # pyright: ignore[reportOptionalIterable]
+    shape = (steps, *(env.action_space.shape or ()))
+    actions = np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)
     stepping = resetting = 0.0
     resets = 0
     over = True
@@ -29,4 +30,8 @@ def _measure(task: str, steps: int) -> dict[str, Any]:
         stepping += time.perf_counter() - began
         over = terminated or truncated
     env.close()
-    return {"task": task, "steps_per_second": steps / stepping, "reset_ms": 1e3 * resetting / resets}
+    return {
+        "task": task,
+        "steps_per_second": steps / stepping,
+        "reset_ms": 1e3 * resetting / resets,
+    }

@@ -1,4 +1,6 @@
-"""What a run holds in memory: the most that its process ever had, of a run whose replay is full and of the same run resumed."""
+"""What a run holds in memory: the most that its process ever had, of a run whose replay is full and
+of the same run resumed.
+"""
 
 import contextlib
 import tempfile
@@ -23,20 +25,51 @@ LIVED = f"{__name__}:live"
 
 def measure(algorithm: str, task: str, spec: Spec, capacity: int) -> dict[str, Any]:
     """Each in a process of its own, pinned to one core."""
-    every = {"warmup": ROUND // 2, "log_every": ROUND // 2, "eval_every": ROUND, "checkpoint_every": ROUND, "protocol": Protocol(eval_episodes=1)}
-    run = Run("held", find_algorithm(algorithm), task, steps=max(capacity, 4 * ROUND), capacity=capacity, **every)
+    every = {
+        "warmup": ROUND // 2,
+        "log_every": ROUND // 2,
+        "eval_every": ROUND,
+        "checkpoint_every": ROUND,
+        "protocol": Protocol(eval_episodes=1),
+    }
+    run = Run(
+        "held",
+        find_algorithm(algorithm),
+        task,
+        steps=max(capacity, 4 * ROUND),
+        capacity=capacity,
+        **every,
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = str(prepare(run, Path(folder)))
         first = answer(ask(LIVED, 1, path=path, full_after=ROUND, until=3 * ROUND))
         resumed = answer(ask(LIVED, 1, path=path, full_after=0, until=4 * ROUND))
     held, peak = replay_bytes(capacity, spec), max(first, resumed)
-    about = {"algorithm": algorithm, "task": task, "obs": spec.obs_dim, "actions": spec.action_dim, "capacity": capacity}
-    return {**about, "replay_bytes": held, "new_bytes": first, "resumed_bytes": resumed, "peak_bytes": peak, "beside_the_replay": peak - held}
+    about = {
+        "algorithm": algorithm,
+        "task": task,
+        "obs": spec.obs_dim,
+        "actions": spec.action_dim,
+        "capacity": capacity,
+    }
+    return {
+        **about,
+        "replay_bytes": held,
+        "new_bytes": first,
+        "resumed_bytes": resumed,
+        "peak_bytes": peak,
+        "beside_the_replay": peak - held,
+    }
 
 
 def live(path: str, full_after: int, until: int) -> int:
-    """Bytes that this process had at the most while it took a run from where it was to a step; its replay is full, of random numbers, from one on."""
-    with owned(Path(path)), contextlib.closing(loop.Session([Path(path)], lambda message: None, USUAL)) as session:
+    """Bytes that this process had at the most while it took a run from where it was to a step; its
+    replay is full, of random numbers, from one on.
+    """
+    with (
+        owned(Path(path)),
+        contextlib.closing(loop.Session([Path(path)], lambda message: None, USUAL)) as session,
+    ):
         session.start(allow_inexact=False)
         for step in session.steps():
             if step == full_after:
@@ -58,7 +91,16 @@ def fill(replay: Replay, spec: Spec) -> None:
     draw = np.random.default_rng(0)
     for start in range(0, replay.capacity, EPISODE):
         count = min(EPISODE, replay.capacity - start)
-        shapes = {"obs": (count, spec.obs_dim), "action": (count, spec.action_dim), "reward": (count,), "led": (1, spec.obs_dim)}
-        episode = {name: draw.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()}
-        replay.write(start, episode | {"discount": np.ones(count, np.float32), "ends": np.array([count - 1])})
+        shapes = {
+            "obs": (count, spec.obs_dim),
+            "action": (count, spec.action_dim),
+            "reward": (count,),
+            "led": (1, spec.obs_dim),
+        }
+        episode = {
+            name: draw.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()
+        }
+        replay.write(
+            start, episode | {"discount": np.ones(count, np.float32), "ends": np.array([count - 1])}
+        )
     replay.restore(replay.capacity, replay.sampler_state())

@@ -1,4 +1,6 @@
-"""What training costs end to end, in a run that is thrown away; and several learners side by side."""
+"""What training costs end to end, in a run that is thrown away; and several learners side by
+side.
+"""
 
 import itertools
 import subprocess
@@ -25,7 +27,9 @@ NEVER = 10**9
 
 
 class Watched(Learner):
-    """Looks at the clock: when each step began, and how long it was in the learner's compiled call, handing over and waiting."""
+    """Looks at the clock: when each step began, and how long it was in the learner's compiled call,
+    handing over and waiting.
+    """
 
     began: ClassVar[list[float]] = []
     learning: ClassVar[list[float]] = []
@@ -48,14 +52,33 @@ class Watched(Learner):
 
 def undisturbed(algorithm: str, task: str, *, steps: int, warmup: int, replay_ratio: int) -> Run:
     """A run that neither evaluates, but for once, nor logs or checkpoints while it is timed."""
-    rare = {"eval_every": NEVER, "log_every": NEVER, "checkpoint_every": NEVER, "protocol": Protocol(eval_episodes=1)}
-    return Run("timed", find_algorithm(algorithm), canonical(task), steps=steps, warmup=warmup, replay_ratio=replay_ratio, **rare)
+    rare = {
+        "eval_every": NEVER,
+        "log_every": NEVER,
+        "checkpoint_every": NEVER,
+        "protocol": Protocol(eval_episodes=1),
+    }
+    return Run(
+        "timed",
+        find_algorithm(algorithm),
+        canonical(task),
+        steps=steps,
+        warmup=warmup,
+        replay_ratio=replay_ratio,
+        **rare,
+    )
 
 
-def trained(algorithm: str, task: str, replay_ratio: int, steps: int, warmup: int = 1_000) -> dict[str, Any]:
-    """Environment steps a second while it learns, and what share of a step is outside the learner's compiled call. Once in a process."""
+def trained(
+    algorithm: str, task: str, replay_ratio: int, steps: int, warmup: int = 1_000
+) -> dict[str, Any]:
+    """Environment steps a second while it learns, and what share of a step is outside the learner's
+    compiled call. Once in a process.
+    """
     loop.Learner = Watched
-    run = undisturbed(algorithm, task, steps=warmup + steps, warmup=warmup, replay_ratio=replay_ratio)
+    run = undisturbed(
+        algorithm, task, steps=warmup + steps, warmup=warmup, replay_ratio=replay_ratio
+    )
     with tempfile.TemporaryDirectory() as folder:
         loop.train([prepare(run, Path(folder))], lambda message: None)
     settled = steps // 5  # what comes before is compiling
@@ -63,10 +86,17 @@ def trained(algorithm: str, task: str, replay_ratio: int, steps: int, warmup: in
     learning = Watched.learning[settled : settled + len(paces)]
     step = median(paces)
     return {
-        "algorithm": algorithm, "task": task, "replay_ratio": replay_ratio, "threads": len(own_cores()),
-        "steps_per_second": 1 / step, "ms_per_step": 1e3 * step, "ms_per_update": 1e3 * median(learning) / replay_ratio,
-        "share_outside_the_learner": median(1 - learnt / pace for learnt, pace in zip(learning, paces, strict=True)),
-    }  # fmt: skip
+        "algorithm": algorithm,
+        ("task"): task,
+        "replay_ratio": replay_ratio,
+        "threads": len(own_cores()),
+        "steps_per_second": 1 / step,
+        ("ms_per_step"): 1e3 * step,
+        "ms_per_update": 1e3 * median(learning) / replay_ratio,
+        "share_outside_the_learner": median(
+            1 - learnt / pace for learnt, pace in zip(learning, paces, strict=True)
+        ),
+    }
 
 
 def sweep(algorithm: str, load: Load, workers: int, rounds: int = 3) -> dict[str, Any]:
@@ -78,7 +108,12 @@ def sweep(algorithm: str, load: Load, workers: int, rounds: int = 3) -> dict[str
         together.append(sum(1 / _seconds(process) for process in begun))
     one, many = median(alone), median(together)
     about = {"algorithm": algorithm, "replay_ratio": load.replay_ratio, "workers": workers}
-    return {**about, "updates_per_second_of_one": one, "updates_per_second_of_all": many, "times_one": many / one}
+    return {
+        **about,
+        "updates_per_second_of_one": one,
+        "updates_per_second_of_all": many,
+        "times_one": many / one,
+    }
 
 
 def _update(algorithm: str, load: Load, threads: int) -> float:

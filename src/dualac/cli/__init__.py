@@ -11,11 +11,26 @@ from dualac.cli.commands.listing import doctor, show_list
 from dualac.cli.commands.runs import evaluate, play
 from dualac.cli.commands.theory import theory
 from dualac.cli.commands.training import resume, train
-from dualac.errors import COMMAND, DualacError, TryAgainError, UsageError, is_disk_trouble, nearest, one_line, refusal
+from dualac.errors import (
+    COMMAND,
+    DualacError,
+    TryAgainError,
+    UsageError,
+    is_disk_trouble,
+    nearest,
+    one_line,
+    refusal,
+)
 
 COMMANDS = {
-    "train": train, "resume": resume, "evaluate": evaluate, "play": play, "sweep": sweep, "status": status, "collect": collect, "report": report,
-    "compare": compare, "show": show, "theory": theory, "bench": bench, "list": show_list, "doctor": doctor,
+    "train": train, (
+        "resume"
+    ): resume, "evaluate": evaluate, (
+        "play"
+    ): play, "sweep": sweep, "status": status, "collect": collect, "report": report,
+    "compare": compare, (
+        "show"
+    ): show, "theory": theory, "bench": bench, "list": show_list, "doctor": doctor,
 }  # fmt: skip
 
 
@@ -53,17 +68,25 @@ def run(words: list[str]) -> int:
         print(version("dualac"))
         return 0
     if words[0] not in COMMANDS:
-        raise UsageError(f"no command is called {words[0]!r}{nearest(words[0], list(COMMANDS))}; dualac --help lists them")
+        raise UsageError(
+            f"no command is called {words[0]!r}{nearest(words[0], list(COMMANDS))}; dualac --help "
+            "lists them"
+        )
     try:
         return COMMANDS[words[0]](words[1:])
     except OSError as error:
         if error.filename is None:  # standard output
             raise
-        raise refusal(error.filename, error, "name a place that exists and that you may use") from None
+        raise refusal(
+            error.filename, error, "name a place that exists and that you may use"
+        ) from None
 
 
 def print_help() -> None:
     print("dualac: risk-aware actor-critics; one algorithm, many attitudes to risk\n")
     for name, command in COMMANDS.items():
         print(f"  dualac {name:<10} {(command.__doc__ or '').splitlines()[0]}")
-    print("\n  dualac COMMAND --help tells more; start with: dualac train dac dmc/cartpole-swingup --steps 20k --warmup 2k")
+    print(
+        "\n  dualac COMMAND --help tells more; start with: dualac train dac dmc/cartpole-swingup "
+        "--steps 20k --warmup 2k"
+    )

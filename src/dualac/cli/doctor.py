@@ -1,4 +1,6 @@
-"""Whether training would work on this machine: what is installed against what was tested, what can draw, what is free; and a very short training."""
+"""Whether training would work on this machine: what is installed against what was tested, what can
+draw, what is free; and a very short training.
+"""
 
 import contextlib
 import json
@@ -31,10 +33,19 @@ from dualac.machine.memory import available_memory
 
 # The versions of requirements.lock, with which every test passes; a test holds the two equal.
 TESTED = {
-    "jax": "0.10.2", "jaxlib": "0.10.2", "flax": "0.12.8", "optax": "0.2.8", "numpy": "2.4.6", "gymnasium": "1.2.3", "safetensors": "0.8.0",
+    "jax": "0.10.2", (
+        "jaxlib"
+    ): "0.10.2", "flax": (
+        "0.12.8"
+    ), "optax": "0.2.8", "numpy": "2.4.6", "gymnasium": "1.2.3", "safetensors": "0.8.0",
     "mujoco": "3.16.0", "dm_control": "1.0.49", "metaworld": "3.0.0", "myosuite": "3.0.0",
 }  # fmt: skip
-OPTIONAL = {"mujoco": "mujoco", "dm_control": "dmc", "metaworld": "metaworld", "myosuite": "myosuite"}
+OPTIONAL = {
+    "mujoco": "mujoco",
+    "dm_control": "dmc",
+    "metaworld": "metaworld",
+    "myosuite": "myosuite",
+}
 PATIENCE = 60.0  # seconds between two findings about a task
 STEPS = 60  # of each task, when all are examined
 
@@ -44,22 +55,57 @@ def examine(console: Console) -> int:
     table = Table(box=None, pad_edge=False)
     for title in ("", "found", "tested", ""):
         table.add_column(title)
-    table.add_row("python", platform.python_version(), "3.11, 3.12", "ok" if sys.version_info[:2] in ((3, 11), (3, 12)) else "not tested")
+    table.add_row(
+        "python",
+        platform.python_version(),
+        "3.11, 3.12",
+        "ok" if sys.version_info[:2] in ((3, 11), (3, 12)) else "not tested",
+    )
     for name, tested in TESTED.items():
         found = version(name)
-        advice = f"missing: pip install 'dualac[{OPTIONAL[name]}]'" if name in OPTIONAL else "missing"
-        table.add_row(name, found or "-", tested, "ok" if found == tested else advice if found is None else "differs from the tested version")
+        advice = (
+            f"missing: pip install 'dualac[{OPTIONAL[name]}]'" if name in OPTIONAL else "missing"
+        )
+        table.add_row(
+            name,
+            found or "-",
+            tested,
+            "ok"
+            if found == tested
+            else advice
+            if found is None
+            else "differs from the tested version",
+        )
     console.print(table)
     cores = usable_cores()
-    console.print(f"cores      {len(cores)} of {os.cpu_count()} usable; memory {available_memory() / 1e9:.1f} GB free")
+    console.print(
+        f"cores      {len(cores)} of {os.cpu_count()} usable; memory "
+        f"{available_memory() / 1e9:.1f} GB free"
+    )
     console.print(f"disk       {shutil.disk_usage(Path.cwd()).free / 1e9:.1f} GB free here")
-    console.print(f"cache      {os.environ.get('JAX_COMPILATION_CACHE_DIR', str(compilation.compilation_cache()))}", soft_wrap=True)
-    slower = f"by XLA, which is slower, and on one core: {ops.why_not()}; they need a C compiler (cc, or what CC names) and a CPU"
-    console.print(f"kernels    {slower if ops.why_not() else 'compiled for this CPU, on as many cores as --threads says'}", soft_wrap=True)
+    console.print(
+        "cache      "
+        f"{os.environ.get('JAX_COMPILATION_CACHE_DIR', str(compilation.compilation_cache()))}",
+        soft_wrap=True,
+    )
+    by_whom = "compiled for this CPU, on as many cores as --threads says"
+    if ops.why_not():
+        by_whom = (
+            f"by XLA, which is slower, and on one core: {ops.why_not()}; they need a C compiler "
+            "(cc, or what CC names) and a CPU"
+        )
+    console.print(f"kernels    {by_whom}", soft_wrap=True)
     backend = render_backend()
-    console.print(f"rendering  {backend or f'none: training works without; for films {INSTALL}'}", soft_wrap=True)
+    console.print(
+        f"rendering  {backend or f'none: training works without; for films {INSTALL}'}",
+        soft_wrap=True,
+    )
     trouble = smoke()
-    console.print(f"training   {trouble or 'works: 40 steps of dac trained, stopped and resumed to the same bits'}", soft_wrap=True)
+    console.print(
+        "training   "
+        f"{trouble or 'works: 40 steps of dac trained, stopped and resumed to the same bits'}",
+        soft_wrap=True,
+    )
     return 0 if trouble is None else DualacError.code
 
 
@@ -72,11 +118,17 @@ def examine_tasks(console: Console) -> int:
         try:
             sizes, speed = step_task(task)
             line = form.format(
-                task, *sizes, envs.about(task).cap, f"{speed:.0f}", "ok" if sizes == envs.PAPER[task] else "other sizes than the paper's"
+                task,
+                *sizes,
+                envs.about(task).cap,
+                f"{speed:.0f}",
+                "ok" if sizes == envs.PAPER[task] else "other sizes than the paper's",
             )
             broken += sizes != envs.PAPER[task]
         except Exception as error:  # a doctor examines what is broken, whatever it raises
-            line = form.format(task, "-", "-", "-", "-", " ".join(str(error).split()) or type(error).__name__)
+            line = form.format(
+                task, "-", "-", "-", "-", " ".join(str(error).split()) or type(error).__name__
+            )
             broken += 1
         console.print(line, markup=False, soft_wrap=True)
     console.print(f"{len(envs.PAPER) - broken} of {len(envs.PAPER)} tasks of the paper work here")
@@ -84,24 +136,42 @@ def examine_tasks(console: Console) -> int:
 
 
 def examine_task(console: Console, task: str, time_limit: int = 0) -> int:
-    """Play a task, a user's own above all, and tell what is wrong with it; 0 only if training on it would work."""
+    """Play a task, a user's own above all, and tell what is wrong with it; 0 only if training on it
+    would work.
+    """
     console.print(envs.canonical(task), soft_wrap=True)
     counts = {"wrong": 0, "warning": 0, "note": 0}
     for verdict, about, text in findings(task, time_limit):
-        console.print(f"{about:<11}{verdict:<9}{text}", markup=False, highlight=False, soft_wrap=True)
+        console.print(
+            f"{about:<11}{verdict:<9}{text}", markup=False, highlight=False, soft_wrap=True
+        )
         if verdict in counts:
             counts[verdict] += 1
-    besides = ", ".join(f"{count} {kind}{'s' * (count > 1)}" for kind, count in counts.items() if count and kind != "wrong")
+    besides = ", ".join(
+        f"{count} {kind}{'s' * (count > 1)}"
+        for kind, count in counts.items()
+        if count and kind != "wrong"
+    )
     answer = f"would not work: {counts['wrong']} wrong" if counts["wrong"] else "works"
     console.print(f"training   {answer}{f'; {besides}' if besides else ''}")
     return DataError.code if counts["wrong"] else 0
 
 
-def findings(task: str, time_limit: int = 0, patience: float = PATIENCE) -> Iterator[tuple[str, str, str]]:
-    """Those of `dualac.envs.checkup.examine`, made in a process of its own: one that hangs, exits or crashes is a finding, too."""
+def findings(
+    task: str, time_limit: int = 0, patience: float = PATIENCE
+) -> Iterator[tuple[str, str, str]]:
+    """Those of `dualac.envs.checkup.examine`, made in a process of its own: one that hangs, exits
+    or crashes is a finding, too.
+    """
     words = [sys.executable, "-m", "dualac.envs.checkup.examine", task, str(time_limit)]
     path = os.pathsep.join(one or os.getcwd() for one in sys.path)
-    how = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL, "text": True, "start_new_session": True}
+    how = {
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.DEVNULL,
+        "stdin": subprocess.DEVNULL,
+        "text": True,
+        "start_new_session": True,
+    }
     process = start(words, env={**os.environ, "PYTHONPATH": path}, **how)
     heard: SimpleQueue[str] = SimpleQueue()
 
@@ -120,10 +190,24 @@ def findings(task: str, time_limit: int = 0, patience: float = PATIENCE) -> Iter
             yield json.loads(line)
         if line == "":
             code = process.wait()
-            ended = f"crashed its process ({signal.Signals(-code).name})" if code < 0 else f"ended its process with code {code}"
-            yield "wrong", "played", f"it {ended} while it was played; with --isolate-env that costs an episode, not the run"
+            ended = (
+                f"crashed its process ({signal.Signals(-code).name})"
+                if code < 0
+                else f"ended its process with code {code}"
+            )
+            yield (
+                "wrong",
+                "played",
+                f"it {ended} while it was played; with --isolate-env that costs an episode, not "
+                "the run",
+            )
     except Empty:
-        yield "wrong", "played", f"it hangs: no answer within {patience:g} s; with --isolate-env that costs an episode, not the run"
+        yield (
+            "wrong",
+            "played",
+            f"it hangs: no answer within {patience:g} s; with --isolate-env that costs an "
+            "episode, not the run",
+        )
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -151,7 +235,9 @@ def step_task(task: str) -> tuple[Any, float]:
 
 
 def smoke() -> str | None:
-    """A training of a few steps in a directory that is thrown away, stopped half-way and resumed; what is wrong, if anything."""
+    """A training of a few steps in a directory that is thrown away, stopped half-way and resumed;
+    what is wrong, if anything.
+    """
     from dataclasses import replace
 
     from dualac.agents.algorithms import ALGORITHMS
@@ -161,10 +247,23 @@ def smoke() -> str | None:
     from dualac.execution.local import Work, launch
     from dualac.training.run import Flags, Run, prepare
 
-    small = replace(ALGORITHMS["dac"], policy=Soft((8,)), explorer=OptimisticActor(hidden=(8,)), critic=Scalar(hidden=(8,)))
+    small = replace(
+        ALGORITHMS["dac"],
+        policy=Soft((8,)),
+        explorer=OptimisticActor(hidden=(8,)),
+        critic=Scalar(hidden=(8,)),
+    )
     task = "dmc/cartpole-swingup" if version("dm_control") else "gym/Pendulum-v1"
     run = Run(
-        "doctor", small, task, steps=40, warmup=10, batch_size=8, eval_every=1000, checkpoint_every=1000, protocol=envs.Protocol(eval_episodes=1)
+        "doctor",
+        small,
+        task,
+        steps=40,
+        warmup=10,
+        batch_size=8,
+        eval_every=1000,
+        checkpoint_every=1000,
+        protocol=envs.Protocol(eval_episodes=1),
     )
     ends = []
     with tempfile.TemporaryDirectory() as folder:
@@ -175,4 +274,8 @@ def smoke() -> str | None:
                 return f"fails: {failures[0].error}"
             if stop == run.steps:
                 ends.append((path / "checkpoints" / str(stop) / "state.safetensors").read_bytes())
-    return None if ends[0] == ends[1] else "is not exact here: a stopped and resumed run ends with other bits than a straight one"
+    return (
+        None
+        if ends[0] == ends[1]
+        else "is not exact here: a stopped and resumed run ends with other bits than a straight one"
+    )

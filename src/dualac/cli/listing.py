@@ -1,4 +1,6 @@
-"""What there is, as a reader wants to see it: the table of algorithms, how two of its rows differ, the tasks, the experiments."""
+"""What there is, as a reader wants to see it: the table of algorithms, how two of its rows differ,
+the tasks, the experiments.
+"""
 
 import dataclasses
 from collections.abc import Iterator
@@ -50,13 +52,23 @@ def show_algorithms(console: Console) -> None:
     for name, row in ALGORITHMS.items():
         base = base_of(name)
         if base:
-            changed = ", ".join(f"{path}={to_python(value)}" for path, _, value in changes(ALGORITHMS[base], row))
+            changed = ", ".join(
+                f"{path}={to_python(value)}" for path, _, value in changes(ALGORITHMS[base], row)
+            )
             variants.append((name, " ".join(learned_scalars(row)), f"{base} with {changed}"))
         else:
-            rows.append((name, *(_in_short(getattr(row, part)) for part in PARTS), " ".join(learned_scalars(row))))
+            rows.append(
+                (
+                    name,
+                    *(_in_short(getattr(row, part)) for part in PARTS),
+                    " ".join(learned_scalars(row)),
+                )
+            )
     for name, (base, values) in PRESETS.items():
         told = ", ".join(f"{key}={value}" for key, value in values.items())
-        variants.append((name, " ".join(learned_scalars(ALGORITHMS[base])), f"{base} with {told}, of the run"))
+        variants.append(
+            (name, " ".join(learned_scalars(ALGORITHMS[base])), f"{base} with {told}, of the run")
+        )
     _print_columns(console, rows)
     console.print()
     _print_columns(console, [("", "learns", ""), *variants])
@@ -64,7 +76,14 @@ def show_algorithms(console: Console) -> None:
 
 def _in_short(part: Any) -> str:
     """As one would write it, with what says most about its kind even where it is the default."""
-    said = {Bandit: "arms", SubsetMin: "m", DualDescent: "start", Deterministic: "delay", UpperBoundShift: "optimism", OptimisticActor: "target_kl"}
+    said = {
+        Bandit: "arms",
+        SubsetMin: "m",
+        DualDescent: "start",
+        Deterministic: "delay",
+        UpperBoundShift: "optimism",
+        OptimisticActor: "target_kl",
+    }
     field = said.get(type(part))
     if field is None or getattr(part, field) != type(part).__dataclass_fields__[field].default:
         return to_python(part)
@@ -72,7 +91,9 @@ def _in_short(part: Any) -> str:
     return f"{type(part).__name__}({field}={getattr(part, field)!r}{', ' * (others != ')')}{others}"
 
 
-def show_difference(console: Console, names: tuple[str, str], rows: tuple[Algorithm, Algorithm]) -> None:
+def show_difference(
+    console: Console, names: tuple[str, str], rows: tuple[Algorithm, Algorithm]
+) -> None:
     """How one row differs from another, a line a choice."""
     lines = [(path, to_python(mine), to_python(theirs)) for path, mine, theirs in changes(*rows)]
     if lines:
@@ -82,16 +103,23 @@ def show_difference(console: Console, names: tuple[str, str], rows: tuple[Algori
 
 
 def show_algorithm(console: Console, name: str, row: Algorithm) -> None:
-    """One row, as one would write it, then every value of it with what it means, by the path that changes it."""
+    """One row, as one would write it, then every value of it with what it means, by the path that
+    changes it.
+    """
     console.print(f"{name} = {to_python(row)}\n", soft_wrap=True)
-    _print_columns(console, [(option.path, to_python(option.value), option.help) for option in options(row)])
+    _print_columns(
+        console, [(option.path, to_python(option.value), option.help) for option in options(row)]
+    )
 
 
 def _print_columns(console: Console, rows: list[tuple[str, ...]]) -> None:
     """A line a row, however narrow the terminal: lines are made to be searched."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     for row in rows:
-        console.print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), soft_wrap=True)
+        console.print(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(),
+            soft_wrap=True,
+        )
 
 
 def show_experiments(console: Console) -> None:
@@ -111,7 +139,9 @@ def show_experiments(console: Console) -> None:
                 (
                     one.name,
                     str(len(units)),
-                    f"{needs.core_hours:.2g}" if needs.core_hours < 10 else f"{needs.core_hours:.0f}",
+                    f"{needs.core_hours:.2g}"
+                    if needs.core_hours < 10
+                    else f"{needs.core_hours:.0f}",
                     f"{needs.disk / 1e9:.1f} GB",
                     about,
                 )
@@ -120,7 +150,9 @@ def show_experiments(console: Console) -> None:
 
 
 def show_tasks(protocol: Protocol | None) -> None:
-    """A task a line; with a protocol also what is known of each without building it. Lines, not a table: they are made to be searched."""
+    """A task a line; with a protocol also what is known of each without building it. Lines, not a
+    table: they are made to be searched.
+    """
     if protocol is None:
         print("\n".join(envs.all_tasks()))
         return
@@ -128,5 +160,13 @@ def show_tasks(protocol: Protocol | None) -> None:
     print(form.format("task", "obs", "actions", "cap", "score", "sets"))
     for task in envs.all_tasks():
         sizes, cap, score, sets = envs.about(task, protocol)
-        print(form.format(task, *(sizes or ("-", "-")), cap or "own", score, " ".join(sets)).rstrip())
-    print("protocol: " + ", ".join(f"{field.name} {getattr(protocol, field.name)}" for field in dataclasses.fields(protocol)))
+        print(
+            form.format(task, *(sizes or ("-", "-")), cap or "own", score, " ".join(sets)).rstrip()
+        )
+    print(
+        "protocol: "
+        + ", ".join(
+            f"{field.name} {getattr(protocol, field.name)}"
+            for field in dataclasses.fields(protocol)
+        )
+    )

@@ -33,22 +33,38 @@ COLUMNS = (
     Column("alpha", "train/ent_coef", "{:.3f}"),
     Column("bad", "rollout/bad_transitions", "{:.0f}"),
 )
-WIDE, MEDIUM = 112, 92  # columns of the terminal: below the first no bar, below the second nothing that the eye can do without
+WIDE, MEDIUM = (
+    112,
+    92,
+    # columns of the terminal: below the first no bar, below the second nothing that the eye can do
+    # without
+)
 
 
 class OnScreen:
-    """Something that is drawn anew where there is a terminal, and printed a line at a time elsewhere; use it as a context."""
+    """Something that is drawn anew where there is a terminal, and printed a line at a time
+    elsewhere; use it as a context.
+    """
 
     def __init__(self, console: Console, *, quiet: bool = False) -> None:
         self._console, self._quiet = console, quiet
-        self._live = Live(console=console, auto_refresh=False, transient=False) if console.is_terminal and not quiet else None
+        self._live = (
+            Live(console=console, auto_refresh=False, transient=False)
+            if console.is_terminal and not quiet
+            else None
+        )
 
     def __enter__(self) -> Self:
         if self._live:
             self._live.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._live:
             self._live.__exit__(kind, error, trace)
 
@@ -63,7 +79,9 @@ class Display(OnScreen):
 
     def __call__(self, message: dict[str, Any]) -> None:
         if message["kind"] == "warning":
-            self._console.print(f"warning, seed {message['seed']}: {message['text']}", markup=False, soft_wrap=True)
+            self._console.print(
+                f"warning, seed {message['seed']}: {message['text']}", markup=False, soft_wrap=True
+            )
             return
         if message["kind"] == "failed":  # why is said when all have ended
             message = {**self._rows.get(message["path"], {}), "kind": "failed"}
@@ -83,9 +101,20 @@ class Display(OnScreen):
         return True
 
     def _shown(self) -> list[Column]:
-        """Only what at least one run has: SAC has no KL, most tasks no success, most environments no bad transitions."""
-        columns = [column for column in COLUMNS if any(row["metrics"].get(column.metric) is not None for row in self._rows.values())]
-        return [column for column in columns if column.title != "bad" or any(row["metrics"].get(column.metric) for row in self._rows.values())]
+        """Only what at least one run has: SAC has no KL, most tasks no success, most environments
+        no bad transitions.
+        """
+        columns = [
+            column
+            for column in COLUMNS
+            if any(row["metrics"].get(column.metric) is not None for row in self._rows.values())
+        ]
+        return [
+            column
+            for column in columns
+            if column.title != "bad"
+            or any(row["metrics"].get(column.metric) for row in self._rows.values())
+        ]
 
     def _name(self, row: dict[str, Any]) -> str:
         """The seed, and where it is if that differs."""
@@ -95,7 +124,11 @@ class Display(OnScreen):
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False)
         wide = self._console.width >= WIDE
-        columns = [column for column in self._shown() if self._console.width >= MEDIUM or column.title != "return"]
+        columns = [
+            column
+            for column in self._shown()
+            if self._console.width >= MEDIUM or column.title != "return"
+        ]
         table.add_column("")
         for title in ([""] if wide else []) + ["step", "steps/s", "left"]:
             table.add_column(title, justify="right", no_wrap=True)
@@ -103,22 +136,48 @@ class Display(OnScreen):
             table.add_column(column.title, justify="right", no_wrap=True)
         for _, row in sorted(self._rows.items()):
             bar = [ProgressBar(total=row["steps"], completed=row["step"], width=16)] if wide else []
-            left = row["kind"] if row["kind"] in ("done", "interrupted", "failed") else duration(row["eta"])
+            left = (
+                row["kind"]
+                if row["kind"] in ("done", "interrupted", "failed")
+                else duration(row["eta"])
+            )
             cells = [self._cell(column, row) for column in columns]
-            table.add_row(self._name(row), *bar, f"{short(row['step'])}/{short(row['steps'])}", f"{row['fps']:.0f}", left, *cells)
+            table.add_row(
+                self._name(row),
+                *bar,
+                f"{short(row['step'])}/{short(row['steps'])}",
+                f"{row['fps']:.0f}",
+                left,
+                *cells,
+            )
         return table
 
     def _line(self, row: dict[str, Any]) -> str:
-        numbers = [f"{column.title} {self._cell(column, row)}" for column in self._shown() if column.metric in row["metrics"]]
+        numbers = [
+            f"{column.title} {self._cell(column, row)}"
+            for column in self._shown()
+            if column.metric in row["metrics"]
+        ]
         step = f"step {short(row['step'])}/{short(row['steps'])}"
-        return "  ".join([self._name(row), f"{row['kind']:<9}", step, f"{row['fps']:.0f} steps/s", f"left {duration(row['eta'])}", *numbers])
+        return "  ".join(
+            [
+                self._name(row),
+                f"{row['kind']:<9}",
+                step,
+                f"{row['fps']:.0f} steps/s",
+                f"left {duration(row['eta'])}",
+                *numbers,
+            ]
+        )
 
     def _cell(self, column: Column, row: dict[str, Any]) -> str:
         """A number; the KL against its target."""
         value = row["metrics"].get(column.metric)
         if value is None:
             return "-"
-        target = f"/{row['target_kl']:g}" if column.metric == "train/kl" and row.get("target_kl") else ""
+        target = (
+            f"/{row['target_kl']:g}" if column.metric == "train/kl" and row.get("target_kl") else ""
+        )
         return column.form.format(value) + target
 
 

@@ -18,7 +18,9 @@ from dualac.training.run import load
 
 
 def conclude(paths: list[Path], console: Console, isolated: float | None = None) -> None:
-    """The learned policies' scores beside a random one's, and where to look; a task and an algorithm at a time."""
+    """The learned policies' scores beside a random one's, and where to look; a task and an
+    algorithm at a time.
+    """
     groups: dict[Path, list[Path]] = {}
     for path in paths:
         groups.setdefault(path.parent, []).append(path)
@@ -29,12 +31,17 @@ def conclude(paths: list[Path], console: Console, isolated: float | None = None)
 def _conclude_group(home: Path, runs: list[Path], console: Console, isolated: float | None) -> None:
     first = load(runs[0])
     env = Guarded(first.task, first.protocol, isolated=isolated)
-    random = random_rows(env, [episode_seed(0, BASELINE, episode) for episode in range(first.protocol.eval_episodes)])
+    random = random_rows(
+        env, [episode_seed(0, BASELINE, episode) for episode in range(first.protocol.eval_episodes)]
+    )
     baseline = sum(row["return"] for row in random) / len(random)
     env.close()
     for path in runs:
         curve = evaluation_curve(path)
-        score = f"learned policy {curve.returns[-1]:.1f} at step {curve.steps[-1]}, random policy {baseline:.1f}"
+        score = (
+            f"learned policy {curve.returns[-1]:.1f} at step {curve.steps[-1]}, random policy "
+            f"{baseline:.1f}"
+        )
         console.print(f"seed {load(path).seed}: {score}; {path}", soft_wrap=True)
     picture = learning_curve({first.name: runs}, first.task, home / "curve.png", baseline)
     console.print(f"learning curve: {picture}", soft_wrap=True)
@@ -43,24 +50,57 @@ def _conclude_group(home: Path, runs: list[Path], console: Console, isolated: fl
 def random_rows(env: gymnasium.Env, seeds: list[int]) -> list[dict[str, Any]]:
     """Episodes of uniformly random actions, a function of their seeds."""
     draw = np.random.default_rng(seeds)
-    return evaluate([env], lambda obs: draw.uniform(-1.0, 1.0, env.action_space.shape).astype(np.float32), seeds)
+    return evaluate(
+        [env], lambda obs: draw.uniform(-1.0, 1.0, env.action_space.shape).astype(np.float32), seeds
+    )
 
 
-def as_json(policy: LoadedPolicy, rows: list[dict[str, Any]], random: list[dict[str, Any]]) -> dict[str, Any]:
+def as_json(
+    policy: LoadedPolicy, rows: list[dict[str, Any]], random: list[dict[str, Any]]
+) -> dict[str, Any]:
     """An evaluation beside a random policy's, a row an episode."""
     means = summary(rows, policy.run.protocol.success)
     random_mean = summary(random)["eval/mean_reward"]
-    return {"task": policy.run.task, "step": policy.step, **means, "random/mean_reward": random_mean, "episodes": rows}
+    return {
+        "task": policy.run.task,
+        "step": policy.step,
+        **means,
+        "random/mean_reward": random_mean,
+        "episodes": rows,
+    }
 
 
-def tell(policy: LoadedPolicy, rows: list[dict[str, Any]], random: list[dict[str, Any]], console: Console) -> None:
-    table = Table(box=None, title=f"{policy.run.name} on {policy.run.task}, step {policy.step}, {len(rows)} episodes", title_justify="left")
+def tell(
+    policy: LoadedPolicy, rows: list[dict[str, Any]], random: list[dict[str, Any]], console: Console
+) -> None:
+    table = Table(
+        box=None,
+        title=f"{policy.run.name} on {policy.run.task}, step {policy.step}, {len(rows)} episodes",
+        title_justify="left",
+    )
     for title in ("", "mean", "std", "min", "max"):
         table.add_column(title, justify="right")
     for name, played in (("learned", rows), ("random", random)):
         returns = [row["return"] for row in played]
         means = summary(played)
-        table.add_row(name, *(f"{value:.1f}" for value in (means["eval/mean_reward"], means["eval/std_reward"], min(returns), max(returns))))
+        table.add_row(
+            name,
+            *(
+                f"{value:.1f}"
+                for value in (
+                    means["eval/mean_reward"],
+                    means["eval/std_reward"],
+                    min(returns),
+                    max(returns),
+                )
+            ),
+        )
     console.print(table)
     if "eval/success_rate" in summary(rows):
-        console.print("success " + ", ".join(f"{summary(rows, rule)['eval/success_rate']:.0%} by {rule} step" for rule in DECIDED_BY))
+        console.print(
+            "success "
+            + ", ".join(
+                f"{summary(rows, rule)['eval/success_rate']:.0%} by {rule} step"
+                for rule in DECIDED_BY
+            )
+        )

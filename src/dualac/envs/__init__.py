@@ -1,7 +1,8 @@
 """What is learned from: one way to name a task and one shape for every environment.
 
-Whatever the suite, `make` answers with a `gymnasium.Env` whose observation is a float32 vector, whose action lies in [-1, 1] and whose episode is a
-pure function of `reset(seed=s)` and the actions. Nothing here knows of JAX, and a suite is imported only when a task of it is made.
+Whatever the suite, `make` answers with a `gymnasium.Env` whose observation is a float32 vector,
+whose action lies in [-1, 1] and whose episode is a pure function of `reset(seed=s)` and the
+actions. Nothing here knows of JAX, and a suite is imported only when a task of it is made.
 """
 
 from __future__ import annotations
@@ -9,7 +10,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, overload
 
-from dualac.envs.names import MYOSUITE, NOT_LISTED, PAPER, TASK_SETS, Sizes, all_tasks, canonical, suite_tasks, task_set
+from dualac.envs.names import (
+    MYOSUITE,
+    NOT_LISTED,
+    PAPER,
+    TASK_SETS,
+    Sizes,
+    all_tasks,
+    canonical,
+    suite_tasks,
+    task_set,
+)
 from dualac.envs.protocol import PROTOCOLS, Protocol, find_protocol, require_effect
 
 if TYPE_CHECKING:
@@ -17,7 +28,9 @@ if TYPE_CHECKING:
     from dualac.envs.faults.isolated import Isolated
 
 __all__ = [
-    "NOT_LISTED", "PAPER", "PROTOCOLS", "TASK_SETS", "About", "Protocol", "about", "all_tasks", "canonical", "find_protocol", "make",
+    "NOT_LISTED", "PAPER", (
+        "PROTOCOLS"
+    ), "TASK_SETS", "About", "Protocol", "about", "all_tasks", "canonical", "find_protocol", "make",
     "require_effect", "suite_tasks", "task_set",
 ]  # fmt: skip
 
@@ -25,16 +38,33 @@ THE_PAPERS = PROTOCOLS["paper"]
 
 
 @overload
-def make(task: str, seed: int | None = ..., protocol: Protocol = ..., render: bool = ..., isolated: None = ...) -> Adapted: ...
-@overload
-def make(task: str, seed: int | None = ..., protocol: Protocol = ..., render: bool = ..., isolated: float | None = ...) -> Adapted | Isolated: ...
 def make(
-    task: str, seed: int | None = None, protocol: Protocol = THE_PAPERS, render: bool = False, isolated: float | None = None
+    task: str,
+    seed: int | None = ...,
+    protocol: Protocol = ...,
+    render: bool = ...,
+    isolated: None = ...,
+) -> Adapted: ...
+@overload
+def make(
+    task: str,
+    seed: int | None = ...,
+    protocol: Protocol = ...,
+    render: bool = ...,
+    isolated: float | None = ...,
+) -> Adapted | Isolated: ...
+def make(
+    task: str,
+    seed: int | None = None,
+    protocol: Protocol = THE_PAPERS,
+    render: bool = False,
+    isolated: float | None = None,
 ) -> Adapted | Isolated:
     """The environment of a task, adapted to this library; `.task` is its canonical name.
 
-    The first `reset()` without a seed uses `seed`; a reset with a seed never does. `render` makes `env.render()` answer with RGB frames.
-    `isolated` puts it into a process of its own, which has so many seconds for each answer; such an environment is not drawn.
+    The first `reset()` without a seed uses `seed`; a reset with a seed never does. `render` makes
+    `env.render()` answer with RGB frames. `isolated` puts it into a process of its own, which has
+    so many seconds for each answer; such an environment is not drawn.
     """
     if isolated is not None:
         from dualac.envs.faults.isolated import Isolated
@@ -51,14 +81,20 @@ def make(
     large = suite != "gym"  # whose models are small, and whose environments may be a user's own
     if large:
         give_back()
-    loaded = import_module(f"dualac.envs.{suite}").load(rest, protocol, render)  # canonical() lets through only suites that have a module here
+    loaded = import_module(f"dualac.envs.suites.{suite}").load(
+        rest, protocol, render
+    )  # canonical() lets through only suites that have a module here
     if large:
         let_go()
-    return Adapted(loaded.env, name, Episodes(seed, protocol.cap(suite, loaded.cap), protocol.action_repeat))
+    return Adapted(
+        loaded.env, name, Episodes(seed, protocol.cap(suite, loaded.cap), protocol.action_repeat)
+    )
 
 
 class About(NamedTuple):
-    """What is known of a task without building it: its sizes and the steps of an episode (None where only its suite knows), and what its score is."""
+    """What is known of a task without building it: its sizes and the steps of an episode (None
+    where only its suite knows), and what its score is.
+    """
 
     sizes: Sizes | None
     cap: int | None
@@ -72,4 +108,9 @@ def about(task: str, protocol: Protocol = THE_PAPERS) -> About:
     own = {"dmc": 1000, "myosuite": MYOSUITE[rest].cap if rest in MYOSUITE else 0}.get(suite, 0)
     sizes = Sizes(39, 4) if suite == "metaworld" else PAPER.get(name)
     score = "success" if suite in ("metaworld", "myosuite") else "return"
-    return About(sizes, protocol.cap(suite, own) or None, score, tuple(word for word, names in TASK_SETS.items() if name in names))
+    return About(
+        sizes,
+        protocol.cap(suite, own) or None,
+        score,
+        tuple(word for word, names in TASK_SETS.items() if name in names),
+    )

@@ -7,7 +7,8 @@ from typing import Any, final
 import numpy as np
 from gymnasium import spaces
 
-# What np.clip calls, without its wrapper: simulators step in 30 microseconds, and the wrapper costs several of them.
+# What np.clip calls, without its wrapper: simulators step in 30 microseconds, and the wrapper costs
+# several of them.
 from numpy._core.umath import clip  # pyright: ignore[reportAttributeAccessIssue]
 
 from dualac.errors import UsageError
@@ -15,40 +16,67 @@ from dualac.errors import UsageError
 
 @final
 class Scaling:
-    """From a vector in [-1, 1] to a box of any shape: clipped first, and exact at both ends, for a policy that saturates means the bound itself."""
+    """From a vector in [-1, 1] to a box of any shape: clipped first, and exact at both ends, for a
+    policy that saturates means the bound itself.
+    """
 
     def __init__(self, space: spaces.Space[Any], task: str) -> None:
         box = _learnable(space, task)
         self.size = box.low.size
         self._shape, self._dtype, self._task = box.shape, box.dtype, task
-        self._low, self._high = box.low.reshape(-1).astype(np.float64), box.high.reshape(-1).astype(np.float64)
-        self._unit_low, self._unit_high = np.full(self.size, -1.0, np.float32), np.full(self.size, 1.0, np.float32)
-        unit = box.shape == (self.size,) and bool((self._low == -1).all() and (self._high == 1).all())
+        self._low, self._high = (
+            box.low.reshape(-1).astype(np.float64),
+            box.high.reshape(-1).astype(np.float64),
+        )
+        self._unit_low, self._unit_high = (
+            np.full(self.size, -1.0, np.float32),
+            np.full(self.size, 1.0, np.float32),
+        )
+        unit = box.shape == (self.size,) and bool(
+            (self._low == -1).all() and (self._high == 1).all()
+        )
         self._identity = unit and np.can_cast(np.float32, self._dtype)
 
     def __call__(self, action: np.ndarray) -> np.ndarray:
         given = np.asarray(action, np.float32)
-        if given.shape != self._unit_low.shape:  # a simulator would broadcast a shorter one in silence
-            raise UsageError(f"{self._task} takes an action of shape {(self.size,)}, not {given.shape}")
+        if (
+            given.shape != self._unit_low.shape
+        ):  # a simulator would broadcast a shorter one in silence
+            raise UsageError(
+                f"{self._task} takes an action of shape {(self.size,)}, not {given.shape}"
+            )
         unit = clip(given, self._unit_low, self._unit_high)
         if self._identity:
             return unit
-        # Weights of the two ends, not offset plus slope: that one misses the upper end by a rounding.
+        # Weights of the two ends, not offset plus slope: that one misses the upper end by a
+        # rounding.
         wide = unit.astype(np.float64)
         scaled = (0.5 - 0.5 * wide) * self._low + (0.5 + 0.5 * wide) * self._high
-        return np.minimum(np.maximum(scaled, self._low), self._high).astype(self._dtype).reshape(self._shape)
+        return (
+            np.minimum(np.maximum(scaled, self._low), self._high)
+            .astype(self._dtype)
+            .reshape(self._shape)
+        )
 
 
 def _learnable(space: spaces.Space[Any], task: str) -> spaces.Box:
     refusal = f"{task} acts in {space}"
     if not isinstance(space, spaces.Box):
-        raise UsageError(f"{refusal}: only continuous actions (a bounded Box) can be learned here, not {type(space).__name__} ones")
+        raise UsageError(
+            f"{refusal}: only continuous actions (a bounded Box) can be learned here, not "
+            f"{type(space).__name__} ones"
+        )
     if space.low.size == 0:
         raise UsageError(f"{refusal}: there is no action to take")
     if not np.issubdtype(space.dtype, np.floating):
-        raise UsageError(f"{refusal}: its actions are of the integer dtype {space.dtype}, not continuous")
+        raise UsageError(
+            f"{refusal}: its actions are of the integer dtype {space.dtype}, not continuous"
+        )
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
-        raise UsageError(f"{refusal}: its actions are unbounded; wrap it in gymnasium.wrappers.RescaleAction or declare finite bounds")
+        raise UsageError(
+            f"{refusal}: its actions are unbounded; wrap it in gymnasium.wrappers.RescaleAction "
+            "or declare finite bounds"
+        )
     if not (space.low < space.high).all():
         raise UsageError(f"{refusal}: the box is degenerate, low is not below high everywhere")
     return space

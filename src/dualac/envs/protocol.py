@@ -1,4 +1,6 @@
-"""The rules of an episode that are ours to choose, stored with every run: two runs compare only if these are equal."""
+"""The rules of an episode that are ours to choose, stored with every run: two runs compare only if
+these are equal.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ LONGEST = 10**9
 @final
 @dataclass(frozen=True)
 class Protocol:
-    """How a task is played, beyond what the task itself says. All lengths are in steps of the simulator, whatever the action repeat."""
+    """How a task is played, beyond what the task itself says. All lengths are in steps of the
+    simulator, whatever the action repeat.
+    """
 
     action_repeat: int = 1
     """simulator steps that an action lasts; rewards are summed"""
@@ -27,9 +31,13 @@ class Protocol:
     metaworld_cap: int = 200
     """steps of a Meta-World episode; officially 500"""
     myosuite_cap: int = 100
-    """steps of any MyoSuite episode, the paper's ten tasks or not; 0 is what each task was registered with"""
+    """steps of any MyoSuite episode, the paper's ten tasks or not; 0 is what each task was
+    registered with
+    """
     myosuite_termination: Termination = "ignore"
-    """what a MyoSuite task's own end does (object dropped, pose lost): ignore plays on to the cap, end ends"""
+    """what a MyoSuite task's own end does (object dropped, pose lost): ignore plays on to the cap,
+    end ends
+    """
     success: Success = "any"
     """which step decides whether an episode succeeded: any or the last; both are stored"""
     eval_episodes: int = 10
@@ -45,40 +53,64 @@ class Protocol:
         ):
             value = getattr(self, field)
             if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-                raise UsageError(f"{_told(field)} {value!r}: give a number of {'episodes' if 'episodes' in field else 'steps'}, {low} to {high}")
-        for field, choices in (("myosuite_termination", get_args(Termination)), ("success", get_args(Success))):
+                raise UsageError(
+                    f"{_told(field)} {value!r}: give a number of "
+                    f"{'episodes' if 'episodes' in field else 'steps'}, {low} to {high}"
+                )
+        for field, choices in (
+            ("myosuite_termination", get_args(Termination)),
+            ("success", get_args(Success)),
+        ):
             if getattr(self, field) not in choices:
-                raise UsageError(f"{_told(field)} {getattr(self, field)!r}: give {' or '.join(choices)}")
+                raise UsageError(
+                    f"{_told(field)} {getattr(self, field)!r}: give {' or '.join(choices)}"
+                )
         for field in ("time_limit", "metaworld_cap", "myosuite_cap"):
             if 0 < getattr(self, field) < self.action_repeat:
                 raise UsageError(
-                    f"an action repeat of {self.action_repeat} is longer than a whole episode: the {_told(field)} is {getattr(self, field)}"
+                    f"an action repeat of {self.action_repeat} is longer than a whole episode: "
+                    f"the {_told(field)} is {getattr(self, field)}"
                 )
 
     def cap(self, suite: str, own: int) -> int:
-        """The steps of an episode of a suite's task that has a cap of its own (0 is none); 0 where nothing caps it."""
+        """The steps of an episode of a suite's task that has a cap of its own (0 is none); 0 where
+        nothing caps it.
+        """
         ours = {"metaworld": self.metaworld_cap, "myosuite": self.myosuite_cap}.get(suite, 0)
         if 0 < (ours or own) < self.time_limit:
-            advice = f"a time limit only shortens{f'; --protocol.{suite}-cap lengthens' if ours else ''}"
+            advice = (
+                f"a time limit only shortens{f'; --protocol.{suite}-cap lengthens' if ours else ''}"
+            )
             whose = suite if ours else "task's own"
-            raise UsageError(f"a time limit of {self.time_limit} contradicts the {whose} cap of {ours or own}: {advice}")
+            raise UsageError(
+                f"a time limit of {self.time_limit} contradicts the {whose} cap of {ours or own}: "
+                f"{advice}"
+            )
         return min((cap for cap in (ours or own, self.time_limit) if cap), default=0)
 
     def succeeded(self, before: bool | None, now: bool) -> bool:
-        """Whether an episode counts as a success so far, given that of the steps before (None at the first)."""
+        """Whether an episode counts as a success so far, given that of the steps before (None at
+        the first).
+        """
         return now or (self.success == "any" and bool(before))
 
 
-# The paper's, after its predecessors; and what each suite's authors prescribe. MyoSuite's ask for more than five solved steps: any is nearest.
+# The paper's, after its predecessors; and what each suite's authors prescribe. MyoSuite's ask for
+# more than five solved steps: any is nearest.
 PROTOCOLS = {
     "paper": Protocol(),
-    "official": Protocol(metaworld_cap=METAWORLD_LONGEST, myosuite_cap=0, myosuite_termination="end"),
+    "official": Protocol(
+        metaworld_cap=METAWORLD_LONGEST, myosuite_cap=0, myosuite_termination="end"
+    ),
 }
 
 
 def find_protocol(name: str) -> Protocol:
     if name not in PROTOCOLS:
-        raise UsageError(f"no protocol is called {name!r}: there are {' and '.join(PROTOCOLS)}{nearest(name, PROTOCOLS.keys())}")
+        raise UsageError(
+            f"no protocol is called {name!r}: there are "
+            f"{' and '.join(PROTOCOLS)}{nearest(name, PROTOCOLS.keys())}"
+        )
     return PROTOCOLS[name]
 
 
@@ -87,7 +119,10 @@ def require_effect(fields: Iterable[str], *suites: str) -> None:
     for field in fields:
         owner = field.partition("_")[0]
         if owner in ("metaworld", "myosuite") and owner not in suites:
-            raise UsageError(f"--protocol.{field.replace('_', '-')} has no effect on a task of {' or '.join(suites)}: leave it out")
+            raise UsageError(
+                f"--protocol.{field.replace('_', '-')} has no effect on a task of "
+                f"{' or '.join(suites)}: leave it out"
+            )
 
 
 def _told(field: str) -> str:

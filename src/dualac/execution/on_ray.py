@@ -1,7 +1,9 @@
-"""The same works on a Ray cluster. Ray starts processes and starts them again when they or their machine are lost; nothing of truth is kept in it.
+"""The same works on a Ray cluster. Ray starts processes and starts them again when they or their
+machine are lost; nothing of truth is kept in it.
 
-A task of Ray is one work, carried out by our own worker beside Ray's process, so that it is pinned and imports JAX as it does everywhere.
-It needs the run's directory under the same path on every machine, and goes on from its last checkpoint wherever it is begun again.
+A task of Ray is one work, carried out by our own worker beside Ray's process, so that it is pinned
+and imports JAX as it does everywhere. It needs the run's directory under the same path on every
+machine, and goes on from its last checkpoint wherever it is begun again.
 """
 
 import contextlib
@@ -30,29 +32,39 @@ from dualac.types import Report
 
 LOOK_EVERY = 2.0  # seconds between two looks at the directories of the runs that are under way
 LONGEST_ROW = 2**16  # bytes from the end of a file in which its last row is found
-# Ray listens to the whole network, and whoever reaches it can run code here. With this, meant for other systems, it binds to the loopback alone.
+# Ray listens to the whole network, and whoever reaches it can run code here. With this, meant for
+# other systems, it binds to the loopback alone.
 LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 MATCH = "RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL"
-HEAD_LOST = 30.0  # seconds without an answer after which the head is taken for lost: after 60 Ray ends the whole process, with code 1
-ANSWER = 60.0  # seconds that a cluster has to tell its versions, and Ray to be imported on a busy machine
+# seconds without an answer after which the head is taken for lost: after 60 Ray ends the whole
+# process, with code 1
+HEAD_LOST = 30.0
+# seconds that a cluster has to tell its versions, and Ray to be imported on a busy machine
+ANSWER = 60.0
 ASK = """
 import sys
 from ray._raylet import GcsClient
-print(GcsClient(address=sys.argv[1]).internal_kv_get(b"CLUSTER_METADATA", namespace=b"cluster").decode())
+client = GcsClient(address=sys.argv[1])
+print(client.internal_kv_get(b"CLUSTER_METADATA", namespace=b"cluster").decode())
 """
 
 
 class Died(Exception):
-    """A worker's process died, or found its run locked by one that is dying: another attempt may go better. Ray counts them."""
+    """A worker's process died, or found its run locked by one that is dying: another attempt may go
+    better. Ray counts them.
+    """
 
 
 def on_ray(address: str | None) -> Callable[[list[Work], Report, Flags, Effort], list[Failure]]:
-    """An executor on the cluster at this address, or on one of this machine alone, bound to the loopback.
+    """An executor on the cluster at this address, or on one of this machine alone, bound to the
+    loopback.
 
     Whether there is one is seen here, before anybody writes down that a sweep began.
     """
     if importlib.util.find_spec("ray") is None:
-        raise UsageError("--executor ray needs Ray: pip install 'dualac[ray]'; --executor local needs nothing")
+        raise UsageError(
+            "--executor ray needs Ray: pip install 'dualac[ray]'; --executor local needs nothing"
+        )
     if address is not None:
         _knock(address)
         _agree(address, _versions(address))
@@ -77,7 +89,9 @@ def _ray(*, loopback: bool) -> Any:
 
 
 def _is_loopback(address: str) -> bool:
-    """Ray would look for such a head at this machine's address in the network, where one that is bound to the loopback does not answer."""
+    """Ray would look for such a head at this machine's address in the network, where one that is
+    bound to the loopback does not answer.
+    """
     host = address.rpartition(":")[0]
     return host in ("localhost", "::1") or host.startswith("127.")
 
@@ -91,22 +105,32 @@ def _connect(ray: Any, address: str | None) -> None:
             ray.init(address=address, **quiet)
     except Exception as error:  # Ray's own errors have no common base
         told = " ".join(str(error).split())[:300]
-        raise TryAgainError(f"Ray refuses at {address or 'this machine'}: {told}; ray status --address {address or 'auto'} tells more") from None
+        raise TryAgainError(
+            f"Ray refuses at {address or 'this machine'}: {told}; ray status --address "
+            f"{address or 'auto'} tells more"
+        ) from None
 
 
 def _knock(address: str) -> None:
     """Whether anybody is there: Ray itself tries for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or "/" in host:
-        raise UsageError(f"--address is HOST:PORT of the cluster's head, such as 10.0.0.1:6379, not {address!r}")
+        raise UsageError(
+            f"--address is HOST:PORT of the cluster's head, such as 10.0.0.1:6379, not {address!r}"
+        )
     try:
         socket.create_connection((host, int(port)), timeout=5).close()
     except (OSError, OverflowError) as error:
-        raise TryAgainError(f"no Ray cluster answers at {address} ({error}); on its head: ray start --head --port={port}") from None
+        raise TryAgainError(
+            f"no Ray cluster answers at {address} ({error}); on its head: ray start --head "
+            f"--port={port}"
+        ) from None
 
 
 class _Head:
-    """Whether the head of the cluster still answers. With it the cluster is lost, but nothing else is."""
+    """Whether the head of the cluster still answers. With it the cluster is lost, but nothing else
+    is.
+    """
 
     def __init__(self, address: str) -> None:
         self._address, self._heard = address, time.monotonic()
@@ -117,22 +141,41 @@ class _Head:
             self._heard = time.monotonic()
         except TryAgainError:
             if at_once or time.monotonic() - self._heard > HEAD_LOST:
-                told = f"the head of the Ray cluster at {self._address} is lost; start the cluster and the same command again: it goes on"
+                told = (
+                    f"the head of the Ray cluster at {self._address} is lost; start the cluster "
+                    "and the same command again: it goes on"
+                )
                 raise TryAgainError(told) from None
 
 
 def _versions(address: str) -> dict[str, str]:
-    """What the cluster runs on, asked by a process of its own: Ray repeats itself for twenty lines where a token is wrong, and aborts without any."""
+    """What the cluster runs on, asked by a process of its own: Ray repeats itself for twenty lines
+    where a token is wrong, and aborts without any.
+    """
     try:
-        told = subprocess.run([sys.executable, "-c", ASK, address], check=False, capture_output=True, text=True, timeout=ANSWER)
+        told = subprocess.run(
+            [sys.executable, "-c", ASK, address],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER,
+        )
     except subprocess.TimeoutExpired:
-        raise TryAgainError(f"what is at {address} does not answer as a Ray cluster; ray status --address {address} tells more") from None
+        raise TryAgainError(
+            f"what is at {address} does not answer as a Ray cluster; ray status --address "
+            f"{address} tells more"
+        ) from None
     if told.returncode == 0:
         return json.loads(told.stdout)
     if "authentication token" in told.stderr.lower():
-        raise UsageError(f"the Ray cluster at {address} wants its token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH=FILE, a copy of its head's")
+        raise UsageError(
+            f"the Ray cluster at {address} wants its token: set RAY_AUTH_MODE=token and "
+            "RAY_AUTH_TOKEN_PATH=FILE, a copy of its head's"
+        )
     last = " ".join(told.stderr.split())[-300:]
-    raise TryAgainError(f"Ray refuses at {address}: {last}; ray status --address {address} tells more")
+    raise TryAgainError(
+        f"Ray refuses at {address}: {last}; ray status --address {address} tells more"
+    )
 
 
 def _agree(address: str, theirs: dict[str, str]) -> None:
@@ -140,18 +183,24 @@ def _agree(address: str, theirs: dict[str, str]) -> None:
     ours = {"ray_version": version("ray"), "python_version": platform.python_version()}
     if theirs["ray_version"] != ours["ray_version"]:
         raise UsageError(
-            f"the cluster at {address} has Ray {theirs['ray_version']}, this driver {ours['ray_version']}: pip install ray=={theirs['ray_version']}"
+            f"the cluster at {address} has Ray {theirs['ray_version']}, this driver "
+            f"{ours['ray_version']}: pip install ray=={theirs['ray_version']}"
         )
     told = 2 if os.environ.get(MATCH) == "minor" else 3  # numbers of a version that Ray compares
     if theirs["python_version"].split(".")[:told] != ours["python_version"].split(".")[:told]:
         raise UsageError(
-            f"the cluster at {address} has Python {theirs['python_version']}, this driver {ours['python_version']}: "
+            f"the cluster at {address} has Python {theirs['python_version']}, this driver "
+            f"{ours['python_version']}: "
             f"uv venv --python {theirs['python_version']} and install dualac[ray] there"
         )
 
 
-def _carry_out(paths: list[str], threads: int, entry: str, options: tuple[str, ...], command: str) -> dict[str, Any] | None:
-    """On a machine of the cluster: one work, by a worker beside this process of Ray's. Its error, if it calls what happened one."""
+def _carry_out(
+    paths: list[str], threads: int, entry: str, options: tuple[str, ...], command: str
+) -> dict[str, Any] | None:
+    """On a machine of the cluster: one work, by a worker beside this process of Ray's. Its error,
+    if it calls what happened one.
+    """
     # A cluster that was started in the background ignores it, and with it that Ray cancels.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     worker = _worker(threads, entry, options, command)
@@ -170,7 +219,13 @@ def _carry_out(paths: list[str], threads: int, entry: str, options: tuple[str, .
     _worker.cache_clear()
     code = worker.end()
     if error is None or by_chance(error["code"]):
-        told = error["text"] if error else f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        told = (
+            error["text"]
+            if error
+            else f"was ended by {signal.Signals(-code).name}"
+            if code < 0
+            else f"ended with code {code}"
+        )
         raise Died(f"the process of {' '.join(paths)}: {told}")
     return error
 
@@ -181,7 +236,12 @@ class _Worker:
     def __init__(self, words: list[str], command: str) -> None:
         # In a session of its own: a Ctrl-C at the terminal reaches only the driver.
         self.process = subprocess.Popen(
-            words, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True, env=_environment(command), start_new_session=True
+            words,
+            stdout=subprocess.PIPE,
+            stdin=subprocess.PIPE,
+            text=True,
+            env=_environment(command),
+            start_new_session=True,
         )
         self._lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()
@@ -207,7 +267,9 @@ class _Worker:
         return self.process.wait()
 
     def _next(self) -> str:
-        """The next line, or nothing at the end. Ray cancels by a mark, which is seen between two waits."""
+        """The next line, or nothing at the end. Ray cancels by a mark, which is seen between two
+        waits.
+        """
         while True:
             with contextlib.suppress(queue.Empty):
                 return self._lines.get(timeout=0.2)
@@ -223,15 +285,31 @@ class _Worker:
 @functools.cache
 def _worker(threads: int, entry: str, options: tuple[str, ...], command: str) -> _Worker:
     """Kept for the next work that Ray gives this process: JAX is imported once."""
-    return _Worker([sys.executable, "-m", "dualac.execution.worker", "--threads", str(threads), "--entry", entry, *options], command)
+    return _Worker(
+        [
+            sys.executable,
+            "-m",
+            "dualac.execution.worker",
+            "--threads",
+            str(threads),
+            "--entry",
+            entry,
+            *options,
+        ],
+        command,
+    )
 
 
 def _environment(command: str) -> dict[str, str]:
-    """With the driver's command, which a cluster that was there before does not know, and which the run's record tells.
+    """With the driver's command, which a cluster that was there before does not know, and which the
+    run's record tells.
 
-    Without Ray's own thread count, which would be taken for a user's; XLA counts the cores it is pinned to.
+    Without Ray's own thread count, which would be taken for a user's; XLA counts the cores it is
+    pinned to.
     """
-    return {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | {COMMAND: command}
+    return {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | {
+        COMMAND: command
+    }
 
 
 class _Watch:
@@ -242,7 +320,9 @@ class _Watch:
         self._left: list[Path] = []  # what was not done because of them
 
     def until_done(self, flags: Flags, effort: Effort) -> list[Failure]:
-        """SIGINT and SIGTERM are passed on to the workers, which checkpoint and stop; those still waiting are not started."""
+        """SIGINT and SIGTERM are passed on to the workers, which checkpoint and stop; those still
+        waiting are not started.
+        """
         failures: list[Failure] = []
         with self._heeding():
             pending = self._begin(flags, effort)
@@ -253,7 +333,9 @@ class _Watch:
                     cancelled = True
                     for reference in pending:
                         self._ray.cancel(reference)
-                ready, _ = self._ray.wait(list(pending), num_returns=min(len(pending), 100), timeout=LOOK_EVERY)
+                ready, _ = self._ray.wait(
+                    list(pending), num_returns=min(len(pending), 100), timeout=LOOK_EVERY
+                )
                 for reference in ready:
                     failures += self._end(reference, pending.pop(reference))
                 self._look(pending.values())
@@ -265,8 +347,17 @@ class _Watch:
                 work.prepare()
         task = self._ray.remote(_carry_out).options
         return {
-            task(num_cpus=work.threads, memory=work.memory, max_retries=effort.attempts - 1, retry_exceptions=[Died]).remote(
-                [str(path.resolve()) for path in work.paths], work.threads, effort.entry, ("--flags", flags.spelt()), os.environ.get(COMMAND, "")
+            task(
+                num_cpus=work.threads,
+                memory=work.memory,
+                max_retries=effort.attempts - 1,
+                retry_exceptions=[Died],
+            ).remote(
+                [str(path.resolve()) for path in work.paths],
+                work.threads,
+                effort.entry,
+                ("--flags", flags.spelt()),
+                os.environ.get(COMMAND, ""),
             ): work
             for work in self._works
         }
@@ -297,23 +388,45 @@ class _Watch:
             cause = getattr(error, "cause", None)
             if not isinstance(cause, Died):
                 self._head.require(at_once=True)  # then nothing is wrong with the work
-            return [self._failed(Failure(work, DualacError(" ".join(str(cause or error).split())[:500]), final=isinstance(cause, Died)))]
+            return [
+                self._failed(
+                    Failure(
+                        work,
+                        DualacError(" ".join(str(cause or error).split())[:500]),
+                        final=isinstance(cause, Died),
+                    )
+                )
+            ]
         if told is None:
             self._report({"kind": "done", "path": str(work.paths[0])})
             return []
         error = DualacError(told["text"])
         error.code = told["code"]
         stopped = error.code > 128  # by a signal that somebody sent to the worker alone
-        return [self._failed(Failure(work, error, final=not stopped and error.code != TryAgainError.code))]
+        return [
+            self._failed(
+                Failure(work, error, final=not stopped and error.code != TryAgainError.code)
+            )
+        ]
 
     def _stopped(self) -> Failure:
         by = signal.Signals(self._asked[0])
-        error = DualacError(f"stopped by {by.name} with {len(self._left)} runs left, those under way at a checkpoint; the same command goes on")
+        error = DualacError(
+            f"stopped by {by.name} with {len(self._left)} runs left, those under way at a "
+            "checkpoint; the same command goes on"
+        )
         error.code = 128 + by
         return Failure(Work(self._left), error, final=False)
 
     def _failed(self, failure: Failure) -> Failure:
-        self._report({"kind": "failed", "path": str(failure.work.paths[0]), "text": str(failure.error), "final": failure.final})
+        self._report(
+            {
+                "kind": "failed",
+                "path": str(failure.work.paths[0]),
+                "text": str(failure.error),
+                "final": failure.final,
+            }
+        )
         return failure
 
     def _look(self, works: Any) -> None:
@@ -323,7 +436,9 @@ class _Watch:
             rows = work.paths[0] / "train.jsonl"
             with contextlib.suppress(FileNotFoundError):  # it has not begun
                 if now - rows.stat().st_mtime < 10 * LOOK_EVERY:
-                    self._report({"kind": "progress", "path": str(work.paths[0]), **_progress(rows)})
+                    self._report(
+                        {"kind": "progress", "path": str(work.paths[0]), **_progress(rows)}
+                    )
 
 
 def _progress(rows: Path) -> dict[str, Any]:
@@ -333,6 +448,10 @@ def _progress(rows: Path) -> dict[str, Any]:
         whole = file.read().rpartition(b"\n")[0]  # what is after it is being written
     try:
         row = json.loads(whole.rpartition(b"\n")[2])
-        return {"step": row["step"], "steps": json.loads((rows.parent / "run.json").read_text())["steps"], "fps": row["time/fps"] or 0.0}
+        return {
+            "step": row["step"],
+            "steps": json.loads((rows.parent / "run.json").read_text())["steps"],
+            "fps": row["time/fps"] or 0.0,
+        }
     except ValueError:
         return {}

@@ -1,6 +1,7 @@
 """Measured in a process of its own that is pinned to its cores before JAX counts them, as a run is.
 
-python -m dualac.execution.pinned '{"function": "module:name", "threads": 1, "words": {...}}'     answers with one line of JSON
+python -m dualac.execution.pinned '{"function": "module:name", "threads": 1, "words": {...}}'
+answers with one line of JSON
 """
 
 import importlib
@@ -17,7 +18,9 @@ from dualac.machine.cores import pin
 def ask(function: str, threads: int, **words: Any) -> "subprocess.Popen[str]":
     """Begin to measure."""
     question = json.dumps({"function": function, "threads": threads, "words": words})
-    return subprocess.Popen([sys.executable, "-m", __name__, question], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-m", __name__, question], stdout=subprocess.PIPE, text=True
+    )
 
 
 def answer(process: "subprocess.Popen[str]") -> Any:
@@ -26,7 +29,9 @@ def answer(process: "subprocess.Popen[str]") -> Any:
         if process.returncode == kind.code:
             raise kind(json.loads(told.splitlines()[-1]))
     if process.returncode:
-        raise DualacError(f"a measurement ended with code {process.returncode}; what it printed stands above")
+        raise DualacError(
+            f"a measurement ended with code {process.returncode}; what it printed stands above"
+        )
     return json.loads(told.splitlines()[-1])
 
 

@@ -1,4 +1,6 @@
-"""What a plan will take: core-hours, memory, disk. Measured on this machine, once for each kind of agent, and remembered."""
+"""What a plan will take: core-hours, memory, disk. Measured on this machine, once for each kind of
+agent, and remembered.
+"""
 
 import hashlib
 import itertools
@@ -19,8 +21,12 @@ from dualac.training.run import Run, write_json
 from dualac.types import Spec
 
 UPDATES, CALL = 200, 20  # of each kind that are timed, and how many in one call
-PROCESS_BYTES = 650_000_000  # of a worker beside its replay, with two simulators: more than the most that was measured (docs/performance.md)
-STATE_BYTES = 20_000_000  # of the two checkpoints that a run keeps, beside the replay, which they share
+# of a worker beside its replay, with two simulators: more than the most that was measured
+# (docs/performance.md)
+PROCESS_BYTES = 650_000_000
+STATE_BYTES = (
+    20_000_000  # of the two checkpoints that a run keeps, beside the replay, which they share
+)
 EVALUATION_ROW = 160  # bytes of a line of eval.jsonl, about
 TRAINING_ROW = 1_400
 
@@ -58,7 +64,9 @@ def weight(run: Run) -> float:
 
 
 def _update_weight(run: Run) -> float:
-    """Multiplications of an update, roughly: critics are passed forward for the target, there and back for their own loss and for each actor's."""
+    """Multiplications of an update, roughly: critics are passed forward for the target, there and
+    back for their own loss and for each actor's.
+    """
     spec, row = sizes(run.task), run.algorithm
     widths = (spec.obs_dim + spec.action_dim, *row.critic.hidden)
     connections = sum(one * other for one, other in itertools.pairwise(widths))
@@ -79,13 +87,18 @@ def estimate(units: Iterable[Unit], timed: Callable[[list[Run]], list[float]]) -
         updates = max(0, run.steps - max(unit.step, run.warmup)) * run.replay_ratio
         played = (run.steps - unit.step) * (1 + run.protocol.eval_episodes * 1000 / run.eval_every)
         hours += (updates * seconds[run.algorithm, run.batch_size] + played * SECONDS_A_STEP) / 3600
-        rows = run.steps / run.eval_every * run.protocol.eval_episodes * EVALUATION_ROW + run.steps / run.log_every * TRAINING_ROW
+        rows = (
+            run.steps / run.eval_every * run.protocol.eval_episodes * EVALUATION_ROW
+            + run.steps / run.log_every * TRAINING_ROW
+        )
         disk += replay_bytes(min(run.capacity, run.steps), sizes(run.task)) + rows + STATE_BYTES
     return Estimate(hours, max((memory(unit.run) for unit in left), default=0), int(disk))
 
 
 def rough(runs: list[Run]) -> list[float]:
-    """The same by one measurement for all: of DAC, the others in proportion to what they multiply."""
+    """The same by one measurement for all: of DAC, the others in proportion to what they
+    multiply.
+    """
     reference = Run("dac", ALGORITHMS["dac"], "dmc/cheetah-run")
     unit = calibrated([reference])[0] / _update_weight(reference)
     return [unit * _update_weight(run) for run in runs]
@@ -95,14 +108,23 @@ SECONDS_A_STEP = 3e-4  # of a simulator with acting; learning takes thirty times
 
 
 def calibrated(runs: list[Run], *, anew: bool = False) -> list[float]:
-    """Seconds of an update of each, on one core of this machine. A kind that was timed before, by these versions on this machine, is looked up,
-    unless it is to be timed `anew`.
+    """Seconds of an update of each, on one core of this machine. A kind that was timed before, by
+    these versions on this machine, is looked up, unless it is to be timed `anew`.
     """
     book = compilation.compilation_cache() / "calibration.json"
     known: dict[str, float] = json.loads(book.read_text()) if book.exists() else {}
     asked = [_question(run) for run in runs]
-    names = [hashlib.sha256(json.dumps([question, versions(), compilation.cpu_model()], sort_keys=True).encode()).hexdigest() for question in asked]
-    new = {name: question for name, question in zip(names, asked, strict=True) if anew or name not in known}
+    names = [
+        hashlib.sha256(
+            json.dumps([question, versions(), compilation.cpu_model()], sort_keys=True).encode()
+        ).hexdigest()
+        for question in asked
+    ]
+    new = {
+        name: question
+        for name, question in zip(names, asked, strict=True)
+        if anew or name not in known
+    }
     if new:
         known |= dict(zip(new, _measured(list(new.values())), strict=True))
         book.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +134,10 @@ def calibrated(runs: list[Run], *, anew: bool = False) -> list[float]:
 
 def _question(run: Run) -> dict[str, Any]:
     obs, actions = sizes(run.task)
-    return {"algorithm": to_json(run.algorithm), "load": {"obs": obs, "actions": actions, "batch": run.batch_size, "replay_ratio": CALL}}
+    return {
+        "algorithm": to_json(run.algorithm),
+        "load": {"obs": obs, "actions": actions, "batch": run.batch_size, "replay_ratio": CALL},
+    }
 
 
 def _measured(questions: list[dict[str, Any]]) -> list[float]:

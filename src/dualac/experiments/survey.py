@@ -1,4 +1,6 @@
-"""What of a plan is on disk. A run's directory is the truth: nothing is remembered elsewhere, so nothing can disagree with it."""
+"""What of a plan is on disk. A run's directory is the truth: nothing is remembered elsewhere, so
+nothing can disagree with it.
+"""
 
 import fcntl
 import json
@@ -12,7 +14,9 @@ from dualac.training.run import DONE, Run, read_json, require_same, sweep_up, wr
 
 PLAN = "plan.json"
 State = Literal["done", "failed", "begun", "missing"]
-Planned = dict[tuple[str, str, int, int], int]  # the steps of a run, by agent, task, replay ratio and seed
+Planned = dict[
+    tuple[str, str, int, int], int
+]  # the steps of a run, by agent, task, replay ratio and seed
 
 
 class Unit(NamedTuple):
@@ -36,28 +40,42 @@ def look(run: Run, out: Path) -> Unit:
     path = run.directory(out)
     done, failed = _told(path / DONE), _told(path / "FAILED")
     over = done if done and done["step"] >= run.steps and not failed else None
-    if not over or over["identity"] != run.identity():  # one whose resets were planned otherwise behind its end is the same
+    if (
+        not over or over["identity"] != run.identity()
+    ):  # one whose resets were planned otherwise behind its end is the same
         require_same(run, out)
     if over:
         return Unit(run, path, "done", over["step"])
-    step = max((int(entry.name) for entry in (path / "checkpoints").glob("[0-9]*") if entry.name.isdigit()), default=0)
+    step = max(
+        (
+            int(entry.name)
+            for entry in (path / "checkpoints").glob("[0-9]*")
+            if entry.name.isdigit()
+        ),
+        default=0,
+    )
     if failed:
         return Unit(run, path, "failed", failed.get("step") or step, failed["reason"])
     return Unit(run, path, "begun" if (path / "events.jsonl").exists() else "missing", step)
 
 
 def claim(out: Path, experiment: str, runs: list[Run]) -> None:
-    """A directory belongs to one experiment, by name: figures are made of all that is in it. What was ever planned there stands in plan.json,
-    so that a run that is missing is seen to be. Where nothing is new nothing is written.
+    """A directory belongs to one experiment, by name: figures are made of all that is in it. What
+    was ever planned there stands in plan.json, so that a run that is missing is seen to be. Where
+    nothing is new nothing is written.
     """
     if out.exists() and not _new(require_own(out, experiment), runs):
         return
     out.mkdir(parents=True, exist_ok=True)
     with (out / ".plan-lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another sweep may plan for this directory at the same moment
+        fcntl.flock(
+            lock, fcntl.LOCK_EX
+        )  # another sweep may plan for this directory at the same moment
         before = require_own(out, experiment)
         sweep_up(out)
-        write_json(out / PLAN, {"experiment": experiment, "runs": _cells({**before, **_new(before, runs)})})
+        write_json(
+            out / PLAN, {"experiment": experiment, "runs": _cells({**before, **_new(before, runs)})}
+        )
 
 
 def require_own(out: Path, experiment: str) -> Planned:
@@ -67,12 +85,20 @@ def require_own(out: Path, experiment: str) -> Planned:
         return {}
     told = read_json(plan)
     try:
-        before = {(cell["name"], cell["task"], cell["replay_ratio"], seed): cell["steps"] for cell in told["runs"] for seed in cell["seeds"]}
+        before = {
+            (cell["name"], cell["task"], cell["replay_ratio"], seed): cell["steps"]
+            for cell in told["runs"]
+            for seed in cell["seeds"]
+        }
         owner = told["experiment"]
     except (TypeError, KeyError):
-        raise DataError(f"{plan} is damaged; remove it and start the sweep again: the runs that are there count") from None
+        raise DataError(
+            f"{plan} is damaged; remove it and start the sweep again: the runs that are there count"
+        ) from None
     if owner != experiment:
-        raise DataError(f"{out} holds the experiment {owner!r}, not {experiment!r}; choose another --out")
+        raise DataError(
+            f"{out} holds the experiment {owner!r}, not {experiment!r}; choose another --out"
+        )
     return before
 
 
@@ -104,4 +130,7 @@ def _told(path: Path) -> dict | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError:
-        raise DataError(f"{path} is damaged; remove it and start the sweep again: the run goes on from its last checkpoint") from None
+        raise DataError(
+            f"{path} is damaged; remove it and start the sweep again: the run goes on from its "
+            "last checkpoint"
+        ) from None

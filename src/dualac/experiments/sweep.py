@@ -1,4 +1,6 @@
-"""A plan carried out. Started twice it does no work twice; whatever dies, the directories tell what is left."""
+"""A plan carried out. Started twice it does no work twice; whatever dies, the directories tell what
+is left.
+"""
 
 import os
 from collections.abc import Callable
@@ -37,18 +39,33 @@ class Outcome(NamedTuple):
 
 
 def order(experiment: Experiment, units: list[Unit], *, retry_failed: bool = False) -> list[Unit]:
-    """Order what is left to do. Usually the longest runs are first: started last, one would keep a core busy when all others have nothing left."""
-    left = [unit for unit in units if unit.state in ("begun", "missing") or (unit.state == "failed" and retry_failed)]
-    return sorted(left, key=lambda unit: (-weight(unit.run), unit.run.seed)) if experiment.order == "longest-first" else left
+    """Order what is left to do. Usually the longest runs are first: started last, one would keep a
+    core busy when all others have nothing left.
+    """
+    left = [
+        unit
+        for unit in units
+        if unit.state in ("begun", "missing") or (unit.state == "failed" and retry_failed)
+    ]
+    return (
+        sorted(left, key=lambda unit: (-weight(unit.run), unit.run.seed))
+        if experiment.order == "longest-first"
+        else left
+    )
 
 
 def sweep(experiment: Experiment, orders: Orders, report: Report) -> Outcome:
-    """Every run of the experiment to its end; those that fail every time are set aside with their reason while the others go on."""
+    """Every run of the experiment to its end; those that fail every time are set aside with their
+    reason while the others go on.
+    """
     runs = expand(experiment)
     try:
         claim(orders.out, experiment.name, runs)
         units = survey(runs, orders.out)
-        works = [_work(unit, orders) for unit in order(experiment, units, retry_failed=orders.retry_failed)]
+        works = [
+            _work(unit, orders)
+            for unit in order(experiment, units, retry_failed=orders.retry_failed)
+        ]
         effort = Effort(ATTEMPTS, workers=orders.workers, memory=int(SHARE * available_memory()))
         failures = orders.executor(works, report, orders.flags, effort) if works else []
         for failure in failures:
@@ -72,4 +89,6 @@ def set_aside(failure: Failure) -> None:
     """Mark a run whose process died each time; what failed by its own account has marked itself."""
     for path in failure.work.paths:
         if not (path / "FAILED").exists() and os.access(path, os.W_OK):
-            write_json(path / "FAILED", {"step": None, "reason": str(failure.error), "error": "Died"})
+            write_json(
+                path / "FAILED", {"step": None, "reason": str(failure.error), "error": "Died"}
+            )

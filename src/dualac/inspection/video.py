@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from dualac.envs.faults.guarded import Guarded
 from dualac.errors import UsageError
@@ -12,13 +13,18 @@ from dualac.training.policy import load_policy
 from dualac.training.rollout import BASELINE, episode_seed
 
 DEFAULT_FPS = 30
-DRAW = "import mujoco; m = mujoco.MjModel.from_xml_string('<mujoco><worldbody/></mujoco>'); mujoco.Renderer(m, 32, 32).render()"
+DRAW = (
+    "import mujoco; m = mujoco.MjModel.from_xml_string('<mujoco><worldbody/></mujoco>'); "
+    "mujoco.Renderer(m, 32, 32).render()"
+)
 INSTALL = "install EGL (Debian: libegl1) or OSMesa (libosmesa6)"
 
 
 def film(run: Path, out: Path, seed: int = 0, step: int | None = None) -> float:
     """One episode of a run's policy as an mp4; its return."""
-    os.environ["IMAGEIO_FFMPEG_NO_PREVENT_SIGINT"] = "1"  # else it forks with Python code in the child, which JAX's threads forbid
+    os.environ["IMAGEIO_FFMPEG_NO_PREVENT_SIGINT"] = (
+        "1"  # else it forks with Python code in the child, which JAX's threads forbid
+    )
     try:
         import imageio.v2 as imageio
         import imageio_ffmpeg  # noqa: F401  the encoder behind imageio
@@ -30,8 +36,13 @@ def film(run: Path, out: Path, seed: int = 0, step: int | None = None) -> float:
         raise UsageError(f"--seed must be at least 0, not {seed}")
     policy = load_policy(run, step)
     backend = render_backend()
-    if backend is None and not policy.run.task.startswith("gym/"):  # Gymnasium's tasks bring their own ways of drawing
-        raise UsageError(f"nothing can draw {policy.run.task} here (MUJOCO_GL is {os.environ.get('MUJOCO_GL') or 'not set'}): {INSTALL}")
+    if backend is None and not policy.run.task.startswith(
+        "gym/"
+    ):  # Gymnasium's tasks bring their own ways of drawing
+        raise UsageError(
+            f"nothing can draw {policy.run.task} here (MUJOCO_GL is "
+            f"{os.environ.get('MUJOCO_GL') or 'not set'}): {INSTALL}"
+        )
     if backend:
         os.environ["MUJOCO_GL"] = backend
     env = Guarded(policy.run.task, policy.run.protocol, render=True)
@@ -43,17 +54,28 @@ def film(run: Path, out: Path, seed: int = 0, step: int | None = None) -> float:
     except OSError as error:
         raise UsageError(f"{out} cannot be written ({error.strerror})") from None
     rate = min(int(env.metadata.get("render_fps") or DEFAULT_FPS), 100)
+    writer: Any
     with imageio.get_writer(out, fps=rate, macro_block_size=8) as writer:
-        row, _ = play(env, policy, episode_seed(seed, BASELINE, 0), lambda: writer.append_data(env.render()))  # pyright: ignore[reportAttributeAccessIssue]
+        row, _ = play(
+            env, policy, episode_seed(seed, BASELINE, 0), lambda: writer.append_data(env.render())
+        )
     env.close()
     return row["return"]
 
 
 def render_backend() -> str | None:
-    """The first way of drawing that works, each tried in a process of its own: a failing driver may take the process with it."""
+    """The first way of drawing that works, each tried in a process of its own: a failing driver may
+    take the process with it.
+    """
     asked = os.environ.get("MUJOCO_GL")
     for backend in [asked] if asked else ["egl", "osmesa", "glfw"]:
-        tried = subprocess.run([sys.executable, "-c", DRAW], env={**os.environ, "MUJOCO_GL": backend}, capture_output=True, check=False, timeout=60)
+        tried = subprocess.run(
+            [sys.executable, "-c", DRAW],
+            env={**os.environ, "MUJOCO_GL": backend},
+            capture_output=True,
+            check=False,
+            timeout=60,
+        )
         if tried.returncode == 0:
             return backend
     return None

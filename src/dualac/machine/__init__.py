@@ -1,1 +1,3 @@
-"""This computer: its cores, its memory, how programs are compiled on it, and child processes. No JAX at import."""
+"""This computer: its cores, its memory, how programs are compiled on it, and child processes. No
+JAX at import.
+"""

@@ -10,13 +10,17 @@ from typing import Any
 
 
 def die_with_parent(number: signal.Signals) -> None:
-    """Linux: ask for this signal when the thread that started this process ends, however it ends."""
+    """Linux: ask for this signal when the thread that started this process ends, however it
+    ends.
+    """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).prctl(1, number)
 
 
 def start(words: list[str], **how: Any) -> "subprocess.Popen[Any]":
-    """A process that may `die_with_parent`: started by a thread that lives as long as this process, since it is a thread's end that is signalled."""
+    """A process that may `die_with_parent`: started by a thread that lives as long as this process,
+    since it is a thread's end that is signalled.
+    """
     return _starter().submit(subprocess.Popen, words, **how).result()
 
 

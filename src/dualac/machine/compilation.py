@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-# XLA's newer way to compile fused operations takes 250 MB, for programs that are no faster (docs/performance.md, "Memory").
+# XLA's newer way to compile fused operations takes 250 MB, for programs that are no faster
+# (docs/performance.md, "Memory").
 COMPILER = {"xla_cpu_use_fusion_emitters": False}
 
 
@@ -30,14 +31,18 @@ def cpu_model() -> str:
 
 
 def compilation_cache() -> Path:
-    """Where compiled programs are kept: the user's own directory, for one jaxlib and one kind of CPU, since they are native code."""
+    """Where compiled programs are kept: the user's own directory, for one jaxlib and one kind of
+    CPU, since they are native code.
+    """
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     kind = hashlib.sha256(cpu_model().encode()).hexdigest()[:8]
     return root / "dualac" / f"jaxlib-{importlib.metadata.version('jaxlib')}-{kind}"
 
 
 def writable_cache() -> Path | None:
-    """That, or what JAX_COMPILATION_CACHE_DIR names; None where that is empty, or nothing can be written there."""
+    """That, or what JAX_COMPILATION_CACHE_DIR names; None where that is empty, or nothing can be
+    written there.
+    """
     place = os.environ.get("JAX_COMPILATION_CACHE_DIR", str(compilation_cache()))
     with contextlib.suppress(OSError):  # no home, a read-only one: compile each time
         if place:

@@ -21,17 +21,26 @@ _others: list[int] = []  # cores that this process could have used and keeps off
 
 
 def usable_cores() -> list[int]:
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    return (
+        sorted(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else list(range(os.cpu_count() or 1))
+    )
 
 
 def pin(threads: int, seen: int = 1) -> list[int]:
-    """Confine this process to `threads` cores, of which XLA sees `seen`: on them its bits depend, on helpers no bit does. Call before JAX starts.
+    """Confine this process to `threads` cores, of which XLA sees `seen`: on them its bits depend,
+    on helpers no bit does. Call before JAX starts.
 
-    A core is leased by a lock on a file, which the system releases however the process ends; where every core is taken, cores are shared.
+    A core is leased by a lock on a file, which the system releases however the process ends; where
+    every core is taken, cores are shared.
     """
     cores = usable_cores()
     if not 1 <= threads <= len(cores):
-        raise UsageError(f"--threads must be between 1 and {len(cores)}, the cores this process may use, not {threads}")
+        raise UsageError(
+            f"--threads must be between 1 and {len(cores)}, the cores this process may use, not "
+            f"{threads}"
+        )
     taken = []
     for core in cores:
         lease = _lease(core) if len(taken) < threads else None
@@ -44,8 +53,11 @@ def pin(threads: int, seen: int = 1) -> list[int]:
     _helping[:], _others[:] = chosen[seen:], [core for core in cores if core not in chosen]
     os.sched_setaffinity(0, chosen[:seen])
     os.environ.setdefault("OMP_NUM_THREADS", str(seen))
-    os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")  # where each operation was written is kept with the program: 15 MB
-    with contextlib.suppress(AttributeError):  # no glibc, which has a heap for each thread: what XLA's compilers free in theirs nobody else would use
+    os.environ.setdefault(
+        "JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0"
+    )  # where each operation was written is kept with the program: 15 MB
+    # glibc has a heap for each thread: what XLA's compilers free in theirs nobody else would use.
+    with contextlib.suppress(AttributeError):  # no glibc
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
     return sorted(chosen)
 
@@ -56,13 +68,17 @@ def own_cores() -> list[int]:
 
 
 def helping_cores() -> list[int]:
-    """Of a pinned process's own cores those that XLA does not see: its learner's helpers sit there."""
+    """Of a pinned process's own cores those that XLA does not see: its learner's helpers sit
+    there.
+    """
     return list(_helping)
 
 
 @contextlib.contextmanager
 def borrowed(most: int, cores: list[int] | None = None) -> Iterator[list[int]]:
-    """Of these cores, or else of those beside a pinned process's own, some that no run holds, at most so many, held for a while."""
+    """Of these cores, or else of those beside a pinned process's own, some that no run holds, at
+    most so many, held for a while.
+    """
     held: dict[int, int] = {}
     for core in _others if cores is None else cores:
         lease = _lease(core) if len(held) < most else None
@@ -93,4 +109,6 @@ def accelerator_installed() -> bool:
     if os.environ.get("JAX_PLATFORMS", "") == "cpu":
         return False
     names = {dist.metadata["Name"].lower() for dist in importlib.metadata.distributions()}
-    return any(name.startswith("jax-cuda") or name in ("libtpu", "jax-rocm-plugin") for name in names)
+    return any(
+        name.startswith("jax-cuda") or name in ("libtpu", "jax-rocm-plugin") for name in names
+    )

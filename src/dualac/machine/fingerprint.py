@@ -14,7 +14,19 @@ from dualac.errors import COMMAND
 from dualac.machine.compilation import COMPILER, cpu_model
 from dualac.machine.cores import usable_cores
 
-VERSIONS = ("dualac", "jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "dm_control", "metaworld", "myosuite")
+VERSIONS = (
+    "dualac",
+    "jax",
+    "jaxlib",
+    "flax",
+    "optax",
+    "numpy",
+    "gymnasium",
+    "mujoco",
+    "dm_control",
+    "metaworld",
+    "myosuite",
+)
 
 
 @functools.cache
@@ -27,12 +39,25 @@ def versions() -> dict[str, str]:
 
 
 def fingerprint() -> dict[str, Any]:
-    """What decides a run's bits beside its spec. A run resumed under another fingerprint is no longer exact, and says so."""
+    """What decides a run's bits beside its spec. A run resumed under another fingerprint is no
+    longer exact, and says so.
+    """
     import jax
 
     from dualac.ops import maker
 
-    numeric = ("jax", "jaxlib", "flax", "optax", "numpy", "gymnasium", "mujoco", "dm_control", "metaworld", "myosuite")
+    numeric = (
+        "jax",
+        "jaxlib",
+        "flax",
+        "optax",
+        "numpy",
+        "gymnasium",
+        "mujoco",
+        "dm_control",
+        "metaworld",
+        "myosuite",
+    )
     return {
         "versions": {name: version for name, version in versions().items() if name in numeric},
         "platform": jax.default_backend(),
@@ -59,7 +84,9 @@ def describe() -> dict[str, Any]:
 
 
 def origin() -> dict[str, Any]:
-    """Where, by what command and from what code a run is taken up: what may be another each time."""
+    """Where, by what command and from what code a run is taken up: what may be another each
+    time.
+    """
     return {
         "host": platform.node(),
         "command": os.environ.get(COMMAND, ""),
@@ -77,10 +104,14 @@ def _lock_digest() -> str:
 
 @functools.cache
 def _git(*words: str) -> str:
-    """Of the checkout this package runs from, if it is one, when it was first asked: what changes later is not what is running."""
+    """Of the checkout this package runs from, if it is one, when it was first asked: what changes
+    later is not what is running.
+    """
     here = Path(__file__).resolve().parents[3]
     if not (here / ".git").exists():
         return ""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        return subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, timeout=10, check=False).stdout.strip()
+        return subprocess.run(
+            ["git", *words], cwd=here, capture_output=True, text=True, timeout=10, check=False
+        ).stdout.strip()
     return ""

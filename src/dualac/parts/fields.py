@@ -1,4 +1,6 @@
-"""The fields of frozen dataclasses: their types, defaults and help, each written once, in the class; the string below a field is its help."""
+"""The fields of frozen dataclasses: their types, defaults and help, each written once, in the
+class; the string below a field is its help.
+"""
 
 import ast
 import contextlib
@@ -15,14 +17,23 @@ from typing import Any
 from dualac.errors import UsageError
 from dualac.parts import user_files
 
-PART, SOURCE = "part", "source"  # the JSON keys that name a dataclass, and the SHA-256 of the file where it is a user's own
+PART, SOURCE = (
+    "part",
+    "source",
+)  # the JSON keys that name a dataclass, and the SHA-256 of the file where it is a user's own
 
 
 def fitted(hint: Any, value: Any, name: str) -> Any:
-    """The value as one of this type, where it is one but for its spelling: 3.0 or NumPy's 3 for 3, a list for a tuple. Else an error."""
+    """The value as one of this type, where it is one but for its spelling: 3.0 or NumPy's 3 for 3,
+    a list for a tuple. Else an error.
+    """
     for kind in union_members(hint):
         inner = typing.get_origin(kind)
-        if kind is Any or (kind is types.NoneType and value is None) or (inner is typing.Literal and value in typing.get_args(kind)):
+        if (
+            kind is Any
+            or (kind is types.NoneType and value is None)
+            or (inner is typing.Literal and value in typing.get_args(kind))
+        ):
             return value
         if inner is tuple and isinstance(value, list | tuple):
             return tuple(fitted(typing.get_args(kind)[0], item, name) for item in value)
@@ -38,7 +49,9 @@ def fitted(hint: Any, value: Any, name: str) -> Any:
 
 
 def check_fields(thing: Any) -> None:
-    """For a dataclass's __post_init__: every field as one of its type, or an error that names it. Frozen or not, it is still being made."""
+    """For a dataclass's __post_init__: every field as one of its type, or an error that names it.
+    Frozen or not, it is still being made.
+    """
     hints = field_hints(type(thing))
     for f in dataclasses.fields(thing):
         object.__setattr__(thing, f.name, fitted(hints[f.name], getattr(thing, f.name), f.name))
@@ -53,7 +66,9 @@ def words_for(hint: Any) -> list[str]:
     """What may be written where this type is wanted, if that is one of a few words."""
     words = [f"{name}(...)" for name in part_classes(hint)]
     for member in union_members(hint):
-        words += map(str, typing.get_args(member)) if typing.get_origin(member) is typing.Literal else []
+        words += (
+            map(str, typing.get_args(member)) if typing.get_origin(member) is typing.Literal else []
+        )
     return words
 
 
@@ -82,12 +97,23 @@ def field_docs(kind: type) -> dict[str, str]:
 
 
 def union_members(hint: Any) -> tuple[Any, ...]:
-    return typing.get_args(hint) if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union else (hint,)
+    return (
+        typing.get_args(hint)
+        if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
+        else (hint,)
+    )
 
 
 def part_classes(hint: Any) -> dict[str, type]:
-    """The dataclasses that may stand where this type does: itself and all derived from it, a user's own among them, but no abstract one."""
-    return {part_name(kind): kind for member in union_members(hint) if isinstance(member, type) for kind in _derived(member)}
+    """The dataclasses that may stand where this type does: itself and all derived from it, a user's
+    own among them, but no abstract one.
+    """
+    return {
+        part_name(kind): kind
+        for member in union_members(hint)
+        if isinstance(member, type)
+        for kind in _derived(member)
+    }
 
 
 def _derived(kind: type) -> Iterator[type]:
@@ -98,11 +124,15 @@ def _derived(kind: type) -> Iterator[type]:
 
 
 def origin_of(kind: type | None) -> dict[str, str]:
-    """What names a part: its class, and for a user's own the file that defines it, whose content must stay what it was."""
+    """What names a part: its class, and for a user's own the file that defines it, whose content
+    must stay what it was.
+    """
     if kind is None:
         return {}
     path = user_files.source(kind)
-    return {PART: part_name(kind)} | ({} if path is None else {SOURCE: user_files.loaded_digest(path)})
+    return {PART: part_name(kind)} | (
+        {} if path is None else {SOURCE: user_files.loaded_digest(path)}
+    )
 
 
 def part_name(kind: type) -> str:

@@ -20,11 +20,17 @@ class Option(NamedTuple):
     help: str
 
 
-def options(thing: Any, instead: Mapping[str, Any] = types.MappingProxyType({}), prefix: str = "", of: str = "") -> Iterator[Option]:
-    """Every value of a tree that can be set, by path: `explorer.target_kl`, and `explorer.optimism` itself where another part could stand.
+def options(
+    thing: Any,
+    instead: Mapping[str, Any] = types.MappingProxyType({}),
+    prefix: str = "",
+    of: str = "",
+) -> Iterator[Option]:
+    """Every value of a tree that can be set, by path: `explorer.target_kl`, and `explorer.optimism`
+    itself where another part could stand.
 
-    `instead`: parts that will stand at these paths. `of`: the paper's symbol for the whole, as its help has it in parentheses; it stands before
-    the help of its parts.
+    `instead`: parts that will stand at these paths. `of`: the paper's symbol for the whole, as its
+    help has it in parentheses; it stands before the help of its parts.
     """
     hints, docs = field_hints(type(thing)), field_docs(type(thing))
     for f in dataclasses.fields(thing):
@@ -58,7 +64,9 @@ def replaced(thing: Any, changes: dict[str, Any]) -> Any:
 
 
 def changes(one: Any, other: Any, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where two trees differ: the path, and what stands there in each. Parts of different kinds differ as wholes."""
+    """Where two trees differ: the path, and what stands there in each. Parts of different kinds
+    differ as wholes.
+    """
     for f in dataclasses.fields(one):
         mine, theirs = getattr(one, f.name), getattr(other, f.name)
         if mine == theirs:

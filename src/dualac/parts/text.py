@@ -43,7 +43,9 @@ def parse(hint: Any, text: str) -> Any:
             raise UsageError(f"{text!r} is not one of {', '.join(choices)}")
         return choices[text]
     if typing.get_origin(kind) is tuple:
-        return tuple(parse(typing.get_args(kind)[0], word) for word in text.split(",")) if text else ()
+        return (
+            tuple(parse(typing.get_args(kind)[0], word) for word in text.split(",")) if text else ()
+        )
     if kind not in _PARSERS:
         raise UsageError(f"a {getattr(kind, '__name__', kind)} cannot be written here")
     return _PARSERS[kind](text)
@@ -67,25 +69,45 @@ def parse_seeds(text: str) -> list[int]:
     if "," in text:
         found = [parse_count(word) for word in text.split(",")]
     else:
-        found = range(parse_count(first), parse_count(last) + 1) if dash and first else range(parse_count(text))
+        found = (
+            range(parse_count(first), parse_count(last) + 1)
+            if dash and first
+            else range(parse_count(text))
+        )
     if not 0 < len(found[: MOST_SEEDS + 1]) <= MOST_SEEDS or len(set(found)) != len(found):
-        raise UsageError(f"--seeds {text}: give a number of seeds (2), a range (3-5) or a list without repeats (0,2,7), {MOST_SEEDS} at most")
+        raise UsageError(
+            f"--seeds {text}: give a number of seeds (2), a range (3-5) or a list without repeats "
+            f"(0,2,7), {MOST_SEEDS} at most"
+        )
     return list(found)
 
 
 def _parse_part(parts: dict[str, type], text: str) -> Any:
-    """`Held(0.25)`: a call of a known part, its arguments literals or such calls. Nothing is evaluated."""
+    """`Held(0.25)`: a call of a known part, its arguments literals or such calls. Nothing is
+    evaluated.
+    """
     advice = f"write one of {', '.join(name + '(...)' for name in parts)}"
     try:
         call = ast.parse(text, mode="eval").body
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):
             raise UsageError(f"{text!r} is not a part; {advice}")
         if call.func.id not in parts:
-            raise UsageError(f"{call.func.id!r} cannot stand here; {advice}{nearest(call.func.id, list(parts))}")
+            raise UsageError(
+                f"{call.func.id!r} cannot stand here; {advice}{nearest(call.func.id, list(parts))}"
+            )
         kind = parts[call.func.id]
-        bound = inspect.signature(kind).bind(*call.args, **{str(word.arg): word.value for word in call.keywords}).arguments
+        bound = (
+            inspect.signature(kind)
+            .bind(*call.args, **{str(word.arg): word.value for word in call.keywords})
+            .arguments
+        )
         hints = field_hints(kind)
-        return kind(**{name: _argument(hints[name], word, f"{text}: {name}") for name, word in bound.items()})
+        return kind(
+            **{
+                name: _argument(hints[name], word, f"{text}: {name}")
+                for name, word in bound.items()
+            }
+        )
     except TypeError as error:
         raise UsageError(f"{text}: {error}") from None
     except (SyntaxError, ValueError, MemoryError, RecursionError):  # what literal_eval may raise
@@ -94,7 +116,11 @@ def _parse_part(parts: dict[str, type], text: str) -> Any:
 
 def _argument(hint: Any, word: ast.expr, name: str) -> Any:
     inner = part_classes(hint)
-    return _parse_part(inner, ast.unparse(word)) if inner and isinstance(word, ast.Call) else fitted(hint, ast.literal_eval(word), name)
+    return (
+        _parse_part(inner, ast.unparse(word))
+        if inner and isinstance(word, ast.Call)
+        else fitted(hint, ast.literal_eval(word), name)
+    )
 
 
 def _number(text: str) -> float:
@@ -108,7 +134,16 @@ def _number(text: str) -> float:
 
 
 def _switch(text: str) -> bool:
-    words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+    words = {
+        "true": True,
+        "yes": True,
+        "on": True,
+        "1": True,
+        "false": False,
+        "no": False,
+        "off": False,
+        "0": False,
+    }
     if text.lower() not in words:
         raise UsageError(f"{text!r} is neither true nor false")
     return words[text.lower()]

@@ -1,4 +1,6 @@
-"""Files of a user's own: `mine.py:MyAlgorithm`. What they define stands beside what the library has, and is found again when a run is resumed."""
+"""Files of a user's own: `mine.py:MyAlgorithm`. What they define stands beside what the library
+has, and is found again when a run is resumed.
+"""
 
 import functools
 import hashlib
@@ -27,12 +29,16 @@ def _load(path: str) -> ModuleType:
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is not a Python file")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(Path(path).parent))  # what stands beside it can be imported, as when Python runs it
+    sys.path.insert(
+        0, str(Path(path).parent)
+    )  # what stands beside it can be imported, as when Python runs it
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise UsageError(f"{path} cannot be loaded: {type(error).__name__}: {error}; python {path} shows where") from error
+        raise UsageError(
+            f"{path} cannot be loaded: {type(error).__name__}: {error}; python {path} shows where"
+        ) from error
     finally:
         sys.path.remove(str(Path(path).parent))
     return module
@@ -52,7 +58,9 @@ def digest(path: Path) -> str:
 
 @functools.cache
 def loaded_digest(path: Path) -> str:
-    """Of the file as it was when this process first asked: what it says later is not what is running."""
+    """Of the file as it was when this process first asked: what it says later is not what is
+    running.
+    """
     return digest(path)
 
 

@@ -14,7 +14,9 @@ from dualac.errors import LockedError
 
 @contextlib.contextmanager
 def owned(path: Path) -> Iterator[None]:
-    """Own a run's directory. The system drops the lock with the process, however it ends, so a lock is never stale."""
+    """Own a run's directory. The system drops the lock with the process, however it ends, so a lock
+    is never stale.
+    """
     with (path / "lock").open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -28,8 +30,9 @@ def owned(path: Path) -> Iterator[None]:
 
 
 class Attempt(NamedTuple):
-    """One start of a run, by its number. Where a lock does not reach, on a file system of several machines, the number does:
-    a process that was stopped, given up and wakes later finds a larger one and writes nothing over its successor's files.
+    """One start of a run, by its number. Where a lock does not reach, on a file system of several
+    machines, the number does: a process that was stopped, given up and wakes later finds a larger
+    one and writes nothing over its successor's files.
     """
 
     path: Path

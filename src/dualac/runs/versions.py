@@ -1,4 +1,6 @@
-"""What older versions of run.json leave unsaid. A field that a file does not know has its default; a test holds these equal to the dataclasses'."""
+"""What older versions of run.json leave unsaid. A field that a file does not know has its default;
+a test holds these equal to the dataclasses'.
+"""
 
 from typing import Any
 
@@ -23,7 +25,8 @@ ADDED: dict[str, dict[str, Any]] = {
 def with_defaults(spec: dict[str, Any]) -> dict[str, Any]:
     """A run's spec as this version would write it."""
     moved = dict(spec)
-    if "eval_episodes" in moved and isinstance(moved.get("protocol"), dict):  # where it stood before it was part of the protocol
+    # where it stood before it was part of the protocol
+    if "eval_episodes" in moved and isinstance(moved.get("protocol"), dict):
         episodes = moved.pop("eval_episodes")
         moved["protocol"] = {"eval_episodes": episodes, **moved["protocol"]}
     return _filled(moved)

@@ -1,24 +1,44 @@
-"""Certainty equivalents: the sure amount that is worth as much as an uncertain value, exactly and by Taylor's expansion."""
+"""Certainty equivalents: the sure amount that is worth as much as an uncertain value, exactly and
+by Taylor's expansion.
+"""
 
 from typing import NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from dualac.theory.moments import Numbers, Values, Weights, counted, deviations, lottery, mean, possible, refuse
+from dualac.theory.moments import (
+    Numbers,
+    Values,
+    Weights,
+    counted,
+    deviations,
+    lottery,
+    mean,
+    possible,
+    refuse,
+)
 from dualac.theory.utilities import Utility
 
 
-def certainty_equivalent(values: Numbers, utility: Utility, weights: Numbers | None = None) -> Float[Array, "*rest"]:
-    """V^c = I(E U(V)), over the first axis of `values`, which are equally likely unless `weights` says otherwise.
+def certainty_equivalent(
+    values: Numbers, utility: Utility, weights: Numbers | None = None
+) -> Float[Array, "*rest"]:
+    """V^c = I(E U(V)), over the first axis of `values`, which are equally likely unless `weights`
+    says otherwise.
 
-    Exact. For an exponential or power utility it is a log-mean-exp, so that it neither over- nor underflows where U itself would.
+    Exact. For an exponential or power utility it is a log-mean-exp, so that it neither over- nor
+    underflows where U itself would.
     """
     return _finite(utility.equivalent(*_lottery_for(utility, values, weights)))
 
 
-def risk_premium(values: Numbers, utility: Utility, weights: Numbers | None = None) -> Float[Array, "*rest"]:
-    """Upsilon = V^c - E V: negative for who shuns risk. The paper's sign; economists often write the opposite."""
+def risk_premium(
+    values: Numbers, utility: Utility, weights: Numbers | None = None
+) -> Float[Array, "*rest"]:
+    """Upsilon = V^c - E V: negative for who shuns risk. The paper's sign; economists often write
+    the opposite.
+    """
     return _finite(utility.premium(*_lottery_for(utility, values, weights)))
 
 
@@ -31,22 +51,42 @@ class Expansion(NamedTuple):
     converges: Bool[Array, "*rest"]  # whether higher orders come as near to it as one likes
 
 
-def taylor(values: Numbers, utility: Utility, order: int = 2, weights: Numbers | None = None) -> Expansion:
-    """V^c with U replaced by its Taylor polynomial at the mean: I(U(mu) + sum over n = 2..order of U^(n)(mu) / n! E(V - mu)^n).
+def taylor(
+    values: Numbers, utility: Utility, order: int = 2, weights: Numbers | None = None
+) -> Expansion:
+    """V^c with U replaced by its Taylor polynomial at the mean: I(U(mu) + sum over n = 2..order of
+    U^(n)(mu) / n! E(V - mu)^n).
 
-    The paper prints the sum from n = 1 without U(mu) and without taking mu off again; this is what it means. For an exponential utility,
-    order 2 is the logarithmic form mu + log(1 + 2 beta^2 Var) / 2 beta.
+    The paper prints the sum from n = 1 without U(mu) and without taking mu off again; this is what
+    it means. For an exponential utility, order 2 is the logarithmic form mu + log(1 + 2 beta^2 Var)
+    / 2 beta.
     """
     order = counted(order, "an expansion has at least order 1")
     values, weights = _lottery_for(utility, values, weights)
     centre, epsilon = mean(values, weights), deviations(values, weights)
     gain = mean(utility.series(centre, epsilon, order), weights)
-    refuse(~jnp.isfinite(gain), f"the expansion of order {order} overflows {values.dtype}: its terms are larger than that can hold")
+    refuse(
+        ~jnp.isfinite(gain),
+        f"the expansion of order {order} overflows {values.dtype}: its terms are larger than that "
+        "can hold",
+    )
     premium = utility.further(centre, gain)
-    refuse(jnp.isnan(premium), f"the expansion of order {order} leaves the range of {utility}: it has no certainty equivalent there")
-    refuse(jnp.isinf(premium), f"the certainty equivalent of the expansion of order {order} overflows {values.dtype}")
+    refuse(
+        jnp.isnan(premium),
+        f"the expansion of order {order} leaves the range of {utility}: it has no certainty "
+        "equivalent there",
+    )
+    refuse(
+        jnp.isinf(premium),
+        f"the certainty equivalent of the expansion of order {order} overflows {values.dtype}",
+    )
     reach = jnp.abs(epsilon).max(axis=0)
-    return Expansion(centre + premium, premium, premium - utility.premium(values, weights), reach < utility.radius(centre))
+    return Expansion(
+        centre + premium,
+        premium,
+        premium - utility.premium(values, weights),
+        reach < utility.radius(centre),
+    )
 
 
 def _finite(found: Array) -> Array:
@@ -54,7 +94,9 @@ def _finite(found: Array) -> Array:
     return found
 
 
-def _lottery_for(utility: Utility, values: Numbers, weights: Numbers | None) -> tuple[Values, Weights]:
+def _lottery_for(
+    utility: Utility, values: Numbers, weights: Numbers | None
+) -> tuple[Values, Weights]:
     """Values that this utility knows, where they are possible at all, and their weights."""
     given, known = lottery(values, weights)
     given = possible(given, known)

@@ -1,4 +1,6 @@
-"""Elementary functions that keep their digits, and their derivatives, where the textbook's lose them."""
+"""Elementary functions that keep their digits, and their derivatives, where the textbook's lose
+them.
+"""
 
 import math
 
@@ -7,11 +9,15 @@ from jaxtyping import Array
 
 from dualac.theory.moments import Scalar
 
-CLOSE = 0.1  # within this of 1, a logarithm is less its argument by a series that is exact to rounding in float64
+# within this of 1, a logarithm is less its argument by a series that is exact to rounding in
+# float64
+CLOSE = 0.1
 
 
 def exponential(x: Array, t: Scalar) -> Array:
-    """(e^(t x) - 1) / t, and x at t = 0, where it has its derivative by t too: near there it is a series."""
+    """(e^(t x) - 1) / t, and x at t = 0, where it has its derivative by t too: near there it is a
+    series.
+    """
     t = jnp.asarray(t, x.dtype)
     z = t * x
     small = _slight(z)
@@ -31,7 +37,9 @@ def logarithm(u: Array, t: Scalar) -> Array:
 
 
 def log_ratio(x: Array, centre: Array) -> tuple[Array, Array]:
-    """log(x / centre), and how much it is less than (x - centre) / centre, which is next to nothing where they are close."""
+    """log(x / centre), and how much it is less than (x - centre) / centre, which is next to nothing
+    where they are close.
+    """
     d = (x - centre) / centre
     within = jnp.abs(d) < 0.5
     log = jnp.where(within, jnp.log1p(jnp.where(within, d, 0.0)), jnp.log(x) - jnp.log(centre))

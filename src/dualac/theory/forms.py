@@ -1,11 +1,13 @@
-"""The exponential utility's certainty equivalent in four forms, side by side: the exact one, and what the paper and its algorithms make of it.
+"""The exponential utility's certainty equivalent in four forms, side by side: the exact one, and
+what the paper and its algorithms make of it.
 
-    exact         mu + log E e^(2 beta eps) / 2 beta
-    logarithmic   mu + log(1 + 2 beta^2 Var) / 2 beta      e^x to second order
-    variance      mu + beta Var                            and then log(1 + x) to first: the paper's theorem
-    deviation     mu + beta sqrt(Var)                      what SAC, TD3, OAC, TOP, GPL and DAC use
+exact         mu + log E e^(2 beta eps) / 2 beta logarithmic   mu + log(1 + 2 beta^2 Var) / 2 beta
+e^x to second order variance      mu + beta Var                            and then log(1 + x) to
+first: the paper's theorem deviation     mu + beta sqrt(Var)                      what SAC, TD3,
+OAC, TOP, GPL and DAC use
 
-The logarithm's own series converges only for 2 beta^2 Var <= 1. Only `deviation` scales with the rewards: f(c V) = c f(V).
+The logarithm's own series converges only for 2 beta^2 Var <= 1. Only `deviation` scales with the
+rewards: f(c V) = c f(V).
 """
 
 from typing import Any, NamedTuple
@@ -50,13 +52,18 @@ def forms(values: Numbers, beta: Scalar, weights: Numbers | None = None) -> Form
 def gradients(values: Numbers, beta: Scalar, weights: Numbers | None = None) -> Forms:
     """How each form moves with each value: what an actor that climbs it really climbs.
 
-    Each sums to one over the values. That of the exact form is the softmax of 2 beta V: never negative, so no critic is ever climbed down.
+    Each sums to one over the values. That of the exact form is the softmax of 2 beta V: never
+    negative, so no critic is ever climbed down.
     """
     return _gradients(*lottery_of(values, beta, weights))
 
 
-def series_argument(values: Numbers, beta: Scalar, weights: Numbers | None = None) -> Float[Array, "*rest"]:
-    """x = 2 beta^2 Var in log(1 + x): its series, which the variance form is the first term of, converges only where this is at most 1."""
+def series_argument(
+    values: Numbers, beta: Scalar, weights: Numbers | None = None
+) -> Float[Array, "*rest"]:
+    """x = 2 beta^2 Var in log(1 + x): its series, which the variance form is the first term of,
+    converges only where this is at most 1.
+    """
     values, beta, weights = lottery_of(values, beta, weights)
     return 2.0 * beta**2 * moment(values, 2, weights)
 
@@ -65,41 +72,69 @@ def gaussian_forms(centre: Scalar, deviation: Scalar, beta: Scalar) -> Forms:
     """The same for a Gaussian value. There the variance form is exact."""
     centre, deviation, beta = floats(centre), floats(deviation), floats(beta)
     refuse(~(deviation >= 0.0), "a standard deviation is not negative")
-    refuse(~(jnp.isfinite(centre) & jnp.isfinite(deviation) & jnp.isfinite(beta)), "mean, deviation and beta must be finite")
+    refuse(
+        ~(jnp.isfinite(centre) & jnp.isfinite(deviation) & jnp.isfinite(beta)),
+        "mean, deviation and beta must be finite",
+    )
     variance = deviation**2
     exact = centre + beta * variance
     return Forms(exact, centre + _log_premium(variance, beta), exact, centre + beta * deviation)
 
 
 def gaussian_gradients(centre: Scalar, deviation: Scalar, beta: Scalar) -> Forms:
-    """How each form of a Gaussian value moves with its mean and with its standard deviation: a pair each."""
+    """How each form of a Gaussian value moves with its mean and with its standard deviation: a pair
+    each.
+    """
     given = floats(centre), floats(deviation)
-    return Forms(*(jax.grad(lambda m, s, name=name: getattr(gaussian_forms(m, s, beta), name).sum(), (0, 1))(*given) for name in Forms._fields))
+    return Forms(
+        *(
+            jax.grad(
+                lambda m, s, name=name: getattr(gaussian_forms(m, s, beta), name).sum(), (0, 1)
+            )(*given)
+            for name in Forms._fields
+        )
+    )
 
 
 def gradient_orders(values: Numbers, beta: Scalar, weights: Numbers | None = None) -> Forms:
-    """The measured p with which each form's gradient comes to the exact one's, as spread^p, when the values are drawn together about their mean.
+    """The measured p with which each form's gradient comes to the exact one's, as spread^p, when
+    the values are drawn together about their mean.
 
-    Measured by halving once, from a spread that rounding allows: float64 sees farther than float32. Infinite where there is no difference at all.
+    Measured by halving once, from a spread that rounding allows: float64 sees farther than float32.
+    Infinite where there is no difference at all.
     """
     values, beta, weights = lottery_of(values, beta, weights)
     epsilon = deviations(possible(values, weights), weights)
     widest = jnp.abs(2.0 * beta * epsilon).max()
-    refuse(widest == 0.0, "an order of convergence needs values that differ, and a beta other than 0")
-    near = float(jnp.finfo(values.dtype).eps) ** (1 / 6) / widest  # the cube of it, a gradient's difference, keeps half of the digits
+    refuse(
+        widest == 0.0, "an order of convergence needs values that differ, and a beta other than 0"
+    )
+    near = (
+        float(jnp.finfo(values.dtype).eps) ** (1 / 6) / widest
+    )  # the cube of it, a gradient's difference, keeps half of the digits
     gaps = [
-        [jnp.abs(form - some.exact).max() for form in some] for some in (gradients(scale * epsilon, beta, weights) for scale in (near, near / 2.0))
+        [jnp.abs(form - some.exact).max() for form in some]
+        for some in (gradients(scale * epsilon, beta, weights) for scale in (near, near / 2.0))
     ]
-    return Forms(*(jnp.where(one == 0.0, jnp.inf, jnp.log2(one / jnp.where(one == 0.0, 1.0, other))) for one, other in zip(*gaps, strict=True)))
+    return Forms(
+        *(
+            jnp.where(one == 0.0, jnp.inf, jnp.log2(one / jnp.where(one == 0.0, 1.0, other)))
+            for one, other in zip(*gaps, strict=True)
+        )
+    )
 
 
-def lottery_of(values: Numbers, beta: Scalar, weights: Numbers | None) -> tuple[Values, Float[Array, ""], Weights]:
+def lottery_of(
+    values: Numbers, beta: Scalar, weights: Numbers | None
+) -> tuple[Values, Float[Array, ""], Weights]:
     values, weights = lottery(values, weights)
     return values, attitude(beta).astype(values.dtype), weights
 
 
 def exact_form(values: Values, beta: Scalar, weights: Weights = None) -> Float[Array, "*rest"]:
-    """As an agent climbs it, whose critics are never far apart in units of 1 / beta. Runs keep its bits."""
+    """As an agent climbs it, whose critics are never far apart in units of 1 / beta. Runs keep its
+    bits.
+    """
     return mean(values, weights) + entropic_premium(values, 2.0 * beta, weights)
 
 
@@ -108,7 +143,9 @@ def anywhere_form(values: Values, beta: Scalar, weights: Weights = None) -> Floa
     return entropic_equivalent(values, 2.0 * beta, weights)
 
 
-def logarithmic_form(values: Values, beta: Scalar, weights: Weights = None) -> Float[Array, "*rest"]:
+def logarithmic_form(
+    values: Values, beta: Scalar, weights: Weights = None
+) -> Float[Array, "*rest"]:
     return mean(values, weights) + _log_premium(moment(values, 2, weights), beta)
 
 
@@ -130,11 +167,17 @@ def _forms(values: Values, beta: Scalar, weights: Weights) -> Forms:
 
 @jax.jit
 def _gradients(values: Values, beta: Scalar, weights: Weights) -> Forms:
-    return Forms(*(jax.grad(lambda v, form=form: form(v, beta, weights).sum())(values) for form in FORMS))
+    return Forms(
+        *(jax.grad(lambda v, form=form: form(v, beta, weights).sum())(values) for form in FORMS)
+    )
 
 
 def _log_premium(variance: Array, beta: Scalar) -> Array:
-    """log(1 + x) / 2 beta with x = 2 beta^2 Var, written as beta Var times log(1 + x) / x, which beta = 0 does not trouble."""
+    """log(1 + x) / 2 beta with x = 2 beta^2 Var, written as beta Var times log(1 + x) / x, which
+    beta = 0 does not trouble.
+    """
     x = 2.0 * beta**2 * variance
     small = x < float(jnp.finfo(variance.dtype).eps)
-    return beta * variance * jnp.where(small, 1.0 - x / 2.0, jnp.log1p(x) / jnp.where(small, 1.0, x))
+    return (
+        beta * variance * jnp.where(small, 1.0 - x / 2.0, jnp.log1p(x) / jnp.where(small, 1.0, x))
+    )

@@ -1,6 +1,8 @@
-"""Moments of a lottery: values along the first axis, with weights or equally likely. The first axis is the critics' in an agent.
+"""Moments of a lottery: values along the first axis, with weights or equally likely. The first axis
+is the critics' in an agent.
 
-Whatever is wrong with the numbers is said in a sentence as soon as they are known. Inside `jax.jit` and `jax.vmap` they are not, and are not judged.
+Whatever is wrong with the numbers is said in a sentence as soon as they are known. Inside `jax.jit`
+and `jax.vmap` they are not, and are not judged.
 """
 
 import contextlib
@@ -17,7 +19,9 @@ from jaxtyping import Array, Float
 
 from dualac.errors import UsageError
 
-FAR = 64.0  # |t epsilon| from which a certainty equivalent is counted from an end of the values, not from their mean
+# |t epsilon| from which a certainty equivalent is counted from an end of the values, not from their
+# mean
+FAR = 64.0
 TOLERANCE = 1e-4  # of the sum of weights: float32, and decimals typed by hand
 
 Numbers = ArrayLike | Sequence[float]
@@ -59,22 +63,37 @@ def lottery(values: Numbers, weights: Numbers | None = None) -> tuple[Values, We
     """Values and weights that make sense together; the weights then sum to one exactly."""
     values = floats(values)
     if values.ndim == 0 or values.shape[0] == 0:
-        raise UsageError("an empty ensemble has no certainty equivalent: give at least one value along the first axis")
+        raise UsageError(
+            "an empty ensemble has no certainty equivalent: give at least one value along the "
+            "first axis"
+        )
     refuse(~jnp.isfinite(values), "the values must be finite")
     if weights is None:
         return values, None
     weights = floats(weights).astype(values.dtype)
     if weights.shape != values.shape[:1]:
-        raise UsageError(f"{values.shape[0]} values need {values.shape[0]} weights, not weights of shape {weights.shape}")
+        raise UsageError(
+            f"{values.shape[0]} values need {values.shape[0]} weights, not weights of shape "
+            f"{weights.shape}"
+        )
     refuse(~(weights >= 0.0), "weights are probabilities: none may be negative")
     total = weights.sum()
-    refuse(~(jnp.abs(total - 1.0) <= TOLERANCE), "the weights must sum to one: divide them by their sum")
+    refuse(
+        ~(jnp.abs(total - 1.0) <= TOLERANCE),
+        "the weights must sum to one: divide them by their sum",
+    )
     return values, weights / total
 
 
 def possible(values: Values, weights: Weights = None) -> Values:
-    """The values, with the likeliest in place of each of weight 0, which is then as if it were not there."""
-    return values if weights is None else jnp.where(column(weights, values) > 0.0, values, values[jnp.argmax(weights)][None])
+    """The values, with the likeliest in place of each of weight 0, which is then as if it were not
+    there.
+    """
+    return (
+        values
+        if weights is None
+        else jnp.where(column(weights, values) > 0.0, values, values[jnp.argmax(weights)][None])
+    )
 
 
 def attitude(beta: Any) -> Float[Array, ""]:
@@ -87,7 +106,9 @@ def attitude(beta: Any) -> Float[Array, ""]:
 
 
 def mean(values: Values, weights: Weights = None) -> Float[Array, "*rest"]:
-    return values.mean(axis=0) if weights is None else (column(weights, values) * values).sum(axis=0)
+    return (
+        values.mean(axis=0) if weights is None else (column(weights, values) * values).sum(axis=0)
+    )
 
 
 def deviations(values: Values, weights: Weights = None) -> Values:
@@ -110,19 +131,26 @@ def spread(values: Values, weights: Weights = None) -> Float[Array, "*rest"]:
 
 @functools.partial(jax.jit, inline=True)  # one program where it is asked outside of one
 def entropic_premium(values: Values, t: Scalar, weights: Weights = None) -> Float[Array, "*rest"]:
-    """(1/t) log E e^(t epsilon): what an exponential utility of slope t adds to the mean. Finite, as are its gradients, whatever t and values are.
+    """(1/t) log E e^(t epsilon): what an exponential utility of slope t adds to the mean. Finite,
+    as are its gradients, whatever t and values are.
 
-    Below |t epsilon| = eps^(1/4) it is its own series, E eps^2 t/2 + E eps^3 t^2/6 + (E eps^4 - 3 (E eps^2)^2) t^3/24, exact to rounding there:
-    t = 0 is no exception and has its derivative.
+    Below |t epsilon| = eps^(1/4) it is its own series, E eps^2 t/2 + E eps^3 t^2/6 + (E eps^4 - 3
+    (E eps^2)^2) t^3/24, exact to rounding there: t = 0 is no exception and has its derivative.
     """
     epsilon = deviations(values, weights)
     t = jnp.asarray(t, values.dtype)
     small = jnp.abs(t * epsilon).max(axis=0) < float(jnp.finfo(values.dtype).eps) ** 0.25
 
-    near = jnp.where(small[None], epsilon, 0.0)  # elsewhere its powers might overflow, and spoil the gradient of what is not chosen
+    near = jnp.where(
+        small[None], epsilon, 0.0
+    )  # elsewhere its powers might overflow, and spoil the gradient of what is not chosen
     x = t * near
     second = mean(near * x, weights)
-    series = second / 2.0 + mean(near * x**2, weights) / 6.0 + (mean(near * x**3, weights) - 3.0 * second * mean(x**2, weights)) / 24.0
+    series = (
+        second / 2.0
+        + mean(near * x**2, weights) / 6.0
+        + (mean(near * x**3, weights) - 3.0 * second * mean(x**2, weights)) / 24.0
+    )
 
     there = _there(values, weights)
     x = t * epsilon
@@ -132,30 +160,48 @@ def entropic_premium(values: Values, t: Scalar, weights: Weights = None) -> Floa
 
 
 @functools.partial(jax.jit, inline=True)
-def entropic_equivalent(values: Values, t: Scalar, weights: Weights = None, centre: Array | None = None) -> Float[Array, "*rest"]:
-    """(1/t) log E e^(t V): the mean (`centre`, if it is known better) and the premium, as long as they are not far apart.
+def entropic_equivalent(
+    values: Values, t: Scalar, weights: Weights = None, centre: Array | None = None
+) -> Float[Array, "*rest"]:
+    """(1/t) log E e^(t V): the mean (`centre`, if it is known better) and the premium, as long as
+    they are not far apart.
 
-    Beyond |t epsilon| = FAR, where the one would take nearly all digits of the other, it is counted from the value that weighs most.
+    Beyond |t epsilon| = FAR, where the one would take nearly all digits of the other, it is counted
+    from the value that weighs most.
     """
     t = jnp.asarray(t, values.dtype)
-    near = (mean(values, weights) if centre is None else centre) + entropic_premium(values, t, weights)
+    near = (mean(values, weights) if centre is None else centre) + entropic_premium(
+        values, t, weights
+    )
     far = jnp.abs(t * deviations(values, weights)).max(axis=0) > FAR
     there = _there(values, weights)
-    end = jnp.where(t > 0.0, jnp.where(there, values, -math.inf).max(axis=0), jnp.where(there, values, math.inf).min(axis=0))
+    end = jnp.where(
+        t > 0.0,
+        jnp.where(there, values, -math.inf).max(axis=0),
+        jnp.where(there, values, math.inf).min(axis=0),
+    )
     end = jax.lax.stop_gradient(end)
     log = _log_mean_exp(jnp.where(there & far[None], t * (values - end[None]), 0.0), weights)
     return jnp.where(far, end + log / jnp.where(t == 0.0, 1.0, t), near)
 
 
 def _there(values: Values, weights: Weights) -> Array:
-    return jnp.ones_like(values, bool) if weights is None else jnp.broadcast_to(column(weights, values) > 0.0, values.shape)
+    return (
+        jnp.ones_like(values, bool)
+        if weights is None
+        else jnp.broadcast_to(column(weights, values) > 0.0, values.shape)
+    )
 
 
 def _log_mean_exp(below: Values, weights: Weights) -> Float[Array, "*rest"]:
     """log E e^x of what is at most, and somewhere, 0."""
     lack = mean(jnp.expm1(below), weights)  # in (-1, 0]
     slight = lack > -0.5  # here log1p keeps digits that a logarithm near 1 would lose
-    return jnp.where(slight, jnp.log1p(jnp.where(slight, lack, 0.0)), jnp.log(jnp.where(slight, 1.0, mean(jnp.exp(below), weights))))
+    return jnp.where(
+        slight,
+        jnp.log1p(jnp.where(slight, lack, 0.0)),
+        jnp.log(jnp.where(slight, 1.0, mean(jnp.exp(below), weights))),
+    )
 
 
 def column(weights: Float[Array, "k"], values: Values) -> Float[Array, "k ..."]:

@@ -1,4 +1,6 @@
-"""Values that are known otherwise than by an ensemble: as a Gaussian, or by quantiles. Both become values with weights, which all else here takes."""
+"""Values that are known otherwise than by an ensemble: as a Gaussian, or by quantiles. Both become
+values with weights, which all else here takes.
+"""
 
 import functools
 
@@ -10,16 +12,22 @@ from dualac.errors import UsageError
 from dualac.theory.moments import Numbers, Scalar, counted, floats, lottery, refuse
 
 
-def gaussian(centre: Scalar, deviation: Scalar, nodes: int = 32) -> tuple[Float[Array, "nodes *rest"], Float[Array, "nodes"]]:
-    """Values and weights with the first 2 `nodes` - 1 moments of N(centre, deviation^2): Gauss and Hermite's.
+def gaussian(
+    centre: Scalar, deviation: Scalar, nodes: int = 32
+) -> tuple[Float[Array, "nodes *rest"], Float[Array, "nodes"]]:
+    """Values and weights with the first 2 `nodes` - 1 moments of N(centre, deviation^2): Gauss and
+    Hermite's.
 
-    For an exponential utility no nodes are needed: `gaussian_forms` is exact. With them it is right to 1e-3 deviations for 2 |beta| deviation up
-    to 8 with 32 nodes and to 10 with 64; beyond, what counts lies farther out than they reach, or than float32 can weigh.
+    For an exponential utility no nodes are needed: `gaussian_forms` is exact. With them it is right
+    to 1e-3 deviations for 2 |beta| deviation up to 8 with 32 nodes and to 10 with 64; beyond, what
+    counts lies farther out than they reach, or than float32 can weigh.
     """
     centre, deviation = floats(centre), floats(deviation)
     nodes = counted(nodes, "a Gaussian has at least one node")
     if centre.shape != deviation.shape:
-        raise UsageError(f"a Gaussian has as many deviations as means, not {deviation.shape} and {centre.shape}")
+        raise UsageError(
+            f"a Gaussian has as many deviations as means, not {deviation.shape} and {centre.shape}"
+        )
     refuse(~(deviation >= 0.0), "a standard deviation is not negative")
     refuse(~(jnp.isfinite(centre) & jnp.isfinite(deviation)), "mean and deviation must be finite")
     standard, weights = _hermite(nodes)
@@ -29,10 +37,12 @@ def gaussian(centre: Scalar, deviation: Scalar, nodes: int = 32) -> tuple[Float[
 
 @functools.cache
 def _hermite(nodes: int) -> tuple[list[float], list[float]]:
-    """Nodes and weights of a standard Gaussian, in float64 whatever JAX is set to: float32 would get the tails wrong by orders of magnitude.
+    """Nodes and weights of a standard Gaussian, in float64 whatever JAX is set to: float32 would
+    get the tails wrong by orders of magnitude.
 
-    The nodes are the eigenvalues of the matrix with sqrt(1), sqrt(2), ... beside its diagonal (Golub and Welsch). A weight is one over the sum of
-    the squared orthonormal polynomials there, which is right for the smallest too; the eigenvectors' first entries are not.
+    The nodes are the eigenvalues of the matrix with sqrt(1), sqrt(2), ... beside its diagonal
+    (Golub and Welsch). A weight is one over the sum of the squared orthonormal polynomials there,
+    which is right for the smallest too; the eigenvectors' first entries are not.
     """
     with jax.ensure_compile_time_eval(), jax.enable_x64(True):
         beside = jnp.sqrt(jnp.arange(1.0, nodes))
@@ -50,11 +60,16 @@ def _christoffel(standard: Float[Array, "nodes"]) -> Float[Array, "nodes"]:
 
     one = jnp.ones_like(standard)
     *_, total = jax.lax.fori_loop(1, len(standard), next_one, (0.0 * one, one, one))
-    return jnp.where(jnp.isfinite(total), 1.0 / total, 0.0)  # hundreds of nodes overflow it, where they weigh nothing
+    return jnp.where(
+        jnp.isfinite(total), 1.0 / total, 0.0
+    )  # hundreds of nodes overflow it, where they weigh nothing
 
 
-def quantiles(values: Numbers, levels: Numbers | None = None) -> tuple[Float[Array, "n *rest"], Float[Array, "n"]]:
-    """Values at increasing `levels`, with weights: each stands for the probabilities that are nearer to its level than to another.
+def quantiles(
+    values: Numbers, levels: Numbers | None = None
+) -> tuple[Float[Array, "n *rest"], Float[Array, "n"]]:
+    """Values at increasing `levels`, with weights: each stands for the probabilities that are
+    nearer to its level than to another.
 
     Without levels they are those of a quantile critic, (2j - 1) / 2n, and the weights are equal.
     """

@@ -1,10 +1,14 @@
-"""Utilities: what a value is worth to someone. Each is a small final class with its value, inverse and derivatives.
+"""Utilities: what a value is worth to someone. Each is a small final class with its value, inverse
+and derivatives.
 
-All increase. A certainty equivalent does not change if a utility is multiplied by a positive number or moved by a constant, so each is written in its
-simplest form: with U(0) = 0 and U'(0) = 1, or U(1) = 0 and U'(1) = 1 where it knows positive values only. Near a bound of U no digits of x are left
-in U(x), so certainty equivalents and premia are not computed through it, but relative to the mean.
+All increase. A certainty equivalent does not change if a utility is multiplied by a positive number
+or moved by a constant, so each is written in its simplest form: with U(0) = 0 and U'(0) = 1, or
+U(1) = 0 and U'(1) = 1 where it knows positive values only. Near a bound of U no digits of x are
+left in U(x), so certainty equivalents and premia are not computed through it, but relative to the
+mean.
 
-A utility is hashable, so `jax.jit` takes it as a static argument; to differentiate or map over its numbers, build it inside the function.
+A utility is hashable, so `jax.jit` takes it as a static argument; to differentiate or map over its
+numbers, build it inside the function.
 """
 
 import math
@@ -18,11 +22,25 @@ from jaxtyping import Array, Float
 
 from dualac.errors import UsageError
 from dualac.theory.elementary import exponential, log_ratio, logarithm, root, side
-from dualac.theory.moments import Scalar, Values, Weights, attitude, counted, entropic_equivalent, entropic_premium, floats, mean, moment, refuse
+from dualac.theory.moments import (
+    Scalar,
+    Values,
+    Weights,
+    attitude,
+    counted,
+    entropic_equivalent,
+    entropic_premium,
+    floats,
+    mean,
+    moment,
+    refuse,
+)
 
 
 class Utility:
-    """What every utility can be asked. One of your own says `value`, `inverse` and `derivative`, and where it is defined."""
+    """What every utility can be asked. One of your own says `value`, `inverse` and `derivative`,
+    and where it is defined.
+    """
 
     def value(self, x: ArrayLike) -> Array:
         """U(x)."""
@@ -50,7 +68,10 @@ class Utility:
 
     def check(self, x: Array) -> None:
         low, high = self.domain()
-        refuse(~((x > low) & (x < high)), f"{self} is defined, and increases, for values between {low} and {high} only")
+        refuse(
+            ~((x > low) & (x < high)),
+            f"{self} is defined, and increases, for values between {low} and {high} only",
+        )
 
     def inside(self, x: ArrayLike) -> Array:
         """x as an array, refused outside of the domain."""
@@ -61,11 +82,17 @@ class Utility:
     def reached(self, u: ArrayLike) -> Array:
         """u as an array, refused where no x is worth that much, or that little."""
         given, (low, high) = floats(u), self.image()
-        refuse(~((given > low) & (given < high)), f"{self} lies between {low} and {high} only, to rounding: no value is worth more or less")
+        refuse(
+            ~((given > low) & (given < high)),
+            f"{self} lies between {low} and {high} only, to rounding: no value is worth more or "
+            "less",
+        )
         return given
 
     def aversion(self, x: ArrayLike) -> Array:
-        """Arrow and Pratt's absolute risk aversion -U''/U': positive where it shuns risk. The premium is about -aversion Var / 2."""
+        """Arrow and Pratt's absolute risk aversion -U''/U': positive where it shuns risk. The
+        premium is about -aversion Var / 2.
+        """
         return -self.curvature(self.inside(x), 2)
 
     def equivalent(self, values: Values, weights: Weights = None) -> Float[Array, "*rest"]:
@@ -81,7 +108,9 @@ class Utility:
         return self.derivative(x, order) / self.derivative(x, 1)
 
     def series(self, x: Array, epsilon: Array, order: int) -> Array:
-        """Taylor's polynomial for (U(x + epsilon) - U(x)) / U'(x) - epsilon: the sum over n = 2..order of curvature epsilon^n / n!."""
+        """Taylor's polynomial for (U(x + epsilon) - U(x)) / U'(x) - epsilon: the sum over n =
+        2..order of curvature epsilon^n / n!.
+        """
         total, power = jnp.zeros_like(epsilon), epsilon
         for n in range(2, order + 1):
             power, curvature = power * epsilon / n, self.curvature(x, n)
@@ -98,7 +127,9 @@ class Utility:
 
 
 class Stepped(Utility):
-    """A utility whose derivatives are known multiples of one another, so that ratios of them neither over- nor underflow where they do."""
+    """A utility whose derivatives are known multiples of one another, so that ratios of them
+    neither over- nor underflow where they do.
+    """
 
     def step(self, x: Array, order: int) -> Array:
         """U^(n+1)(x) / U^(n)(x)."""
@@ -136,10 +167,12 @@ class Linear(Utility):
 @final
 @dataclass(frozen=True)
 class Exponential(Stepped):
-    """U(x) = (e^(2 beta x) - 1) / (2 beta), and x at beta = 0. The paper's e^(2 beta x), made to increase for a pessimist (beta < 0) too.
+    """U(x) = (e^(2 beta x) - 1) / (2 beta), and x at beta = 0. The paper's e^(2 beta x), made to
+    increase for a pessimist (beta < 0) too.
 
-    Its certainty equivalent is (1 / 2 beta) log E e^(2 beta V), about E V + beta Var V, and just that for a Gaussian. It is the only utility whose
-    premium does not change with wealth: CE(V + c) = CE(V) + c.
+    Its certainty equivalent is (1 / 2 beta) log E e^(2 beta V), about E V + beta Var V, and just
+    that for a Gaussian. It is the only utility whose premium does not change with wealth: CE(V + c)
+    = CE(V) + c.
     """
 
     beta: Scalar
@@ -180,7 +213,9 @@ class Exponential(Stepped):
 @final
 @dataclass(frozen=True)
 class Power(Stepped):
-    """U(x) = (x^(1 - a) - 1) / (1 - a) for x > 0, log x at a = 1: constant relative risk aversion a (CRRA). An exponential utility of log x."""
+    """U(x) = (x^(1 - a) - 1) / (1 - a) for x > 0, log x at a = 1: constant relative risk aversion a
+    (CRRA). An exponential utility of log x.
+    """
 
     relative_aversion: Scalar
     """relative risk aversion a: 0 is indifferent, 1 the logarithm, negative seeks risk"""
@@ -224,7 +259,9 @@ class Power(Stepped):
         return 1.0 - self.relative_aversion
 
     def _log_gain(self, values: Values, weights: Weights) -> Float[Array, "*rest"]:
-        """log(V^c / E V): an exponential utility's certainty equivalent of log(V / E V), whose mean is as far below 0 as log x is below x - 1."""
+        """log(V^c / E V): an exponential utility's certainty equivalent of log(V / E V), whose mean
+        is as far below 0 as log x is below x - 1.
+        """
         logs, rest = log_ratio(values, mean(values, weights)[None])
         return entropic_equivalent(logs, self._slope(), weights, mean(rest, weights))
 
@@ -265,7 +302,9 @@ class Logarithmic(Stepped):
 @final
 @dataclass(frozen=True)
 class Quadratic(Utility):
-    """U(x) = x - b x^2 / 2, where b x < 1: beyond that it would fall. Only mean and variance count for it."""
+    """U(x) = x - b x^2 / 2, where b x < 1: beyond that it would fall. Only mean and variance count
+    for it.
+    """
 
     bend: Scalar
     """b: positive shuns risk, negative seeks it"""
@@ -283,7 +322,11 @@ class Quadratic(Utility):
 
     def derivative(self, x: ArrayLike, order: int = 1) -> Array:
         x = self.inside(x)
-        return 1.0 - self.bend * x if _order(order) == 1 else jnp.full_like(x, -self.bend if order == 2 else 0.0)
+        return (
+            1.0 - self.bend * x
+            if _order(order) == 1
+            else jnp.full_like(x, -self.bend if order == 2 else 0.0)
+        )
 
     def domain(self) -> tuple[Array, Array]:
         return side(-self.bend)
@@ -296,7 +339,9 @@ class Quadratic(Utility):
 
     def premium(self, values: Values, weights: Weights = None) -> Float[Array, "*rest"]:
         centre = mean(values, weights)
-        return self.further(centre, -self.bend / self.derivative(centre) * moment(values, 2, weights) / 2.0)
+        return self.further(
+            centre, -self.bend / self.derivative(centre) * moment(values, 2, weights) / 2.0
+        )
 
     def further(self, x: Array, gain: Array) -> Array:
         return 2.0 * gain / (1.0 + jnp.sqrt(1.0 - 2.0 * self.bend * gain / self.derivative(x)))
@@ -305,7 +350,8 @@ class Quadratic(Utility):
 @final
 @dataclass(frozen=True)
 class Prospect(Stepped):
-    """Kahneman and Tversky's value: (x - r)^a for gains over the reference r, -loss_aversion (r - x)^a for losses. Probabilities stay as they are.
+    """Kahneman and Tversky's value: (x - r)^a for gains over the reference r, -loss_aversion (r -
+    x)^a for losses. Probabilities stay as they are.
 
     It shuns risk among gains and seeks it among losses, and a loss weighs more than the same gain.
     """
@@ -319,7 +365,9 @@ class Prospect(Stepped):
 
     def __post_init__(self) -> None:
         _finite(self, self.reference, self.exponent, self.loss_aversion)
-        if (_known(self.exponent) and not 0 < self.exponent <= 1) or (_known(self.loss_aversion) and not self.loss_aversion > 0):
+        if (_known(self.exponent) and not 0 < self.exponent <= 1) or (
+            _known(self.loss_aversion) and not self.loss_aversion > 0
+        ):
             raise UsageError(f"{self}: exponent must be in (0, 1], loss_aversion positive")
 
     def value(self, x: ArrayLike) -> Array:

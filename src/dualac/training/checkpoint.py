@@ -1,10 +1,12 @@
-"""Everything a run is, on disk: written whole or not at all, checked before it is believed, never pickled.
+"""Everything a run is, on disk: written whole or not at all, checked before it is believed, never
+pickled.
 
-    checkpoints/<step>/state.safetensors   parameters, targets, optimisers, duals, running means, the episode in flight
-                       replay/<from>-<to>.safetensors   transitions by order of arrival
-                       manifest.json       counters, generators, log positions; size and SHA-256 of every file
+checkpoints/<step>/state.safetensors   parameters, targets, optimisers, duals, running means, the
+episode in flight replay/<from>-<to>.safetensors   transitions by order of arrival manifest.json
+counters, generators, log positions; size and SHA-256 of every file
 
-A replay file never changes once written, so a checkpoint links to the files of the one before it and adds only what is new.
+A replay file never changes once written, so a checkpoint links to the files of the one before it
+and adds only what is new.
 """
 
 import hashlib
@@ -25,12 +27,19 @@ from dualac.training.replay import Replay, Slots
 
 SCHEMA = 2
 KEPT = 2
-PIECE = 5_000  # transitions in a file at most: it is in memory a second time while it is read or written
-MOST_SEGMENTS = 64  # files beyond twice those of whole pieces, from which on the replay is written afresh
+# transitions in a file at most: it is in memory a second time while it is read or written
+PIECE = 5_000
+MOST_SEGMENTS = (
+    64  # files beyond twice those of whole pieces, from which on the replay is written afresh
+)
 
 # In the order in which safetensors lays arrays out: so all are aligned.
 DTYPES = {
-    "uint64": "U64", "int64": "I64", "float64": "F64", "float32": "F32", "uint32": "U32", "int32": "I32", "float16": "F16", "uint16": "U16",
+    "uint64": "U64", (
+        "int64"
+    ): "I64", "float64": (
+        "F64"
+    ), "float32": "F32", "uint32": "U32", "int32": "I32", "float16": "F16", "uint16": "U16",
     "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL",
 }  # fmt: skip
 REPLAY = "replay/"
@@ -52,14 +61,20 @@ class Checkpoints:
     """The checkpoints of one run."""
 
     def __init__(self, run_path: Path, *identities: str) -> None:
-        """The run's identity, under which they are written, and those under which they may have been."""
+        """The run's identity, under which they are written, and those under which they may have
+        been.
+        """
         self.path = run_path / "checkpoints"
         self.identities = identities
         self._newest: dict[str, Any] | None = None  # manifest of the last one written or read
 
     def steps(self) -> list[int]:
         """Committed checkpoints, oldest first."""
-        return sorted(int(entry.name) for entry in self.path.iterdir() if entry.name.isdigit()) if self.path.is_dir() else []
+        return (
+            sorted(int(entry.name) for entry in self.path.iterdir() if entry.name.isdigit())
+            if self.path.is_dir()
+            else []
+        )
 
     def save(self, snapshot: Snapshot, replay: Replay) -> None:
         final = self.path / str(snapshot.step)
@@ -73,10 +88,16 @@ class Checkpoints:
             self.path.mkdir(exist_ok=True)
             shutil.rmtree(partial, ignore_errors=True)
             (partial / "replay").mkdir(parents=True)
-            files = {"state.safetensors": _write(partial / "state.safetensors", _safetensors(snapshot.arrays))}
+            files = {
+                "state.safetensors": _write(
+                    partial / "state.safetensors", _safetensors(snapshot.arrays)
+                )
+            }
             files |= self._save_replay(partial, replay)
             manifest = {
-                "schema": SCHEMA, "identity": self.identities[0], "step": snapshot.step, "files": files,
+                "schema": SCHEMA, (
+                    "identity"
+                ): self.identities[0], "step": snapshot.step, "files": files,
                 "added": replay.added, "sampler": replay.sampler_state(), "facts": snapshot.facts,
             }  # fmt: skip
             manifest["sha256"] = _digest(manifest)
@@ -88,9 +109,14 @@ class Checkpoints:
         except OSError as error:
             shutil.rmtree(partial, ignore_errors=True)
             if is_disk_trouble(error):
-                last = f"the one at step {self.steps()[-1]} is good" if self.steps() else "there is none before it"
+                last = (
+                    f"the one at step {self.steps()[-1]} is good"
+                    if self.steps()
+                    else "there is none before it"
+                )
                 raise TryAgainError(
-                    f"the checkpoint at step {snapshot.step} could not be written ({error.strerror}); {last}; free space and resume"
+                    f"the checkpoint at step {snapshot.step} could not be written "
+                    f"({error.strerror}); {last}; free space and resume"
                 ) from None
             raise
         self._newest = manifest
@@ -98,10 +124,11 @@ class Checkpoints:
             self._discard(step)
 
     def restore(self, newest: int | None = None) -> tuple[Snapshot | None, list[str]]:
-        """The newest checkpoint that is whole (at most `newest`), but for its transitions; and a sentence for each that is damaged.
+        """The newest checkpoint that is whole (at most `newest`), but for its transitions; and a
+        sentence for each that is damaged.
 
-        None if the run never got as far as its first checkpoint. If there are checkpoints and all are damaged, that is an error:
-        a run is never silently started from scratch.
+        None if the run never got as far as its first checkpoint. If there are checkpoints and all
+        are damaged, that is an error: a run is never silently started from scratch.
         """
         self._newest = None
         for leftover in self.path.glob(".*") if self.path.is_dir() else ():
@@ -115,8 +142,12 @@ class Checkpoints:
                 damaged.append(f"checkpoint {self.path / str(step)} is damaged ({error})")
                 continue
             self._newest = manifest
-            for later in (s for s in candidates if s > step):  # set aside, not deleted: the step will be written again
-                (self.path / str(later)).rename(self.path / f"damaged-{later}-{_next_number(self.path, later)}")
+            for later in (
+                s for s in candidates if s > step
+            ):  # set aside, not deleted: the step will be written again
+                (self.path / str(later)).rename(
+                    self.path / f"damaged-{later}-{_next_number(self.path, later)}"
+                )
             return Snapshot(step, arrays, manifest["facts"]), damaged
         if damaged:
             raise DataError(f"{'; '.join(damaged)}; no checkpoint is left to resume from")
@@ -125,23 +156,31 @@ class Checkpoints:
     def refill(self, replay: Replay) -> None:
         """Put into an empty replay what the checkpoint held that was restored."""
         assert self._newest is not None
-        for name in _segments(self._newest):  # one by one: together they would be a second replay in memory
+        for name in _segments(
+            self._newest
+        ):  # one by one: together they would be a second replay in memory
             replay.write(_span(name)[0], _load(self.path / str(self._newest["step"]) / name))
         replay.restore(self._newest["added"], self._newest["sampler"])
 
     def forget_after(self, step: int) -> None:
-        """A pack went back to what all its seeds have: what this one had beyond that will be written again."""
+        """A pack went back to what all its seeds have: what this one had beyond that will be
+        written again.
+        """
         for later in self.steps():
             if later > step:
                 self._discard(later)
 
     def peek(self, step: int | None = None) -> tuple[Snapshot, list[str]]:
-        """The newest whole state (or the one at `step`), without its replay and without changing anything: training may be going on.
+        """The newest whole state (or the one at `step`), without its replay and without changing
+        anything: training may be going on.
 
         And a sentence for each newer one that is damaged.
         """
         if step is not None and step not in self.steps():
-            raise DataError(f"there is no checkpoint at step {step}; there are {', '.join(map(str, self.steps())) or 'none'}")
+            raise DataError(
+                f"there is no checkpoint at step {step}; there are "
+                f"{', '.join(map(str, self.steps())) or 'none'}"
+            )
         reasons = []
         for candidate in reversed(self.steps() if step is None else [step]):
             try:
@@ -150,18 +189,26 @@ class Checkpoints:
                 reasons.append(f"checkpoint {self.path / str(candidate)} is damaged ({error})")
                 continue
             return Snapshot(candidate, arrays, manifest["facts"]), reasons
-        raise DataError(f"no checkpoint can be read ({'; '.join(reasons) or f'{self.path} holds none'})")
+        raise DataError(
+            f"no checkpoint can be read ({'; '.join(reasons) or f'{self.path} holds none'})"
+        )
 
     def transitions(self, step: int) -> Arrays:
-        """What the checkpoint at this step keeps of what was lived, oldest first. Nothing is changed: training may be going on."""
+        """What the checkpoint at this step keeps of what was lived, oldest first. Nothing is
+        changed: training may be going on.
+        """
         try:
             manifest, _ = self._read(step, lambda name: True)
             segments = [_load(self.path / str(step) / name) for name in _segments(manifest)]
         except _UNREADABLE as error:
-            raise DataError(f"the replay of {self.path / str(step)} cannot be read ({error})") from None
+            raise DataError(
+                f"the replay of {self.path / str(step)} cannot be read ({error})"
+            ) from None
         if not segments:
             raise DataError(f"the replay of {self.path / str(step)} is empty")
-        return {name: np.concatenate([segment[name] for segment in segments]) for name in Slots._fields}
+        return {
+            name: np.concatenate([segment[name] for segment in segments]) for name in Slots._fields
+        }
 
     def _read(self, step: int, wanted: Callable[[str], bool]) -> tuple[dict[str, Any], Arrays]:
         """Manifest and state of a checkpoint, once every wanted file has its size and hash."""
@@ -175,14 +222,21 @@ class Checkpoints:
             raise DataError("it belongs to another run")
         for name in filter(wanted, manifest["files"]):
             with (folder / name).open("rb") as file:
-                found = {"bytes": os.fstat(file.fileno()).st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+                found = {
+                    "bytes": os.fstat(file.fileno()).st_size,
+                    "sha256": hashlib.file_digest(file, "sha256").hexdigest(),
+                }
             if found != manifest["files"][name]:
                 raise DataError(f"{name} is not what was written")
         return manifest, _load(folder / "state.safetensors")
 
     def _save_replay(self, partial: Path, replay: Replay) -> dict[str, Any]:
         before = self._newest or {"step": None, "files": {}}
-        kept = {name: before["files"][name] for name in _segments(before) if _span(name)[1] > replay.oldest()}
+        kept = {
+            name: before["files"][name]
+            for name in _segments(before)
+            if _span(name)[1] > replay.oldest()
+        }
         if len(kept) >= MOST_SEGMENTS + 2 * (replay.size // PIECE):
             kept = {}
         for name in kept:
@@ -196,7 +250,9 @@ class Checkpoints:
 
     def _discard(self, step: int) -> None:
         trash = self.path / f".trash-{step}"
-        (self.path / str(step)).rename(trash)  # first out of sight: a kill in between leaves no half checkpoint
+        (self.path / str(step)).rename(
+            trash
+        )  # first out of sight: a kill in between leaves no half checkpoint
         shutil.rmtree(trash, ignore_errors=True)
 
 
@@ -219,13 +275,23 @@ def _load(path: Path) -> Arrays:
 
 
 def _safetensors(arrays: Arrays) -> Iterator[bytes | memoryview]:
-    """The file that safetensors makes of these, piece by piece, where it would copy all of them twice: the head's length, the head, the arrays."""
+    """The file that safetensors makes of these, piece by piece, where it would copy all of them
+    twice: the head's length, the head, the arrays.
+    """
     if strange := [name for name, array in arrays.items() if array.dtype.name not in DTYPES]:
-        raise DataError(f"{strange[0]} is of {arrays[strange[0]].dtype}, which a checkpoint cannot hold; it can hold {', '.join(DTYPES)}")
-    arrays = dict(sorted(arrays.items(), key=lambda item: (list(DTYPES).index(item[1].dtype.name), item[0])))
+        raise DataError(
+            f"{strange[0]} is of {arrays[strange[0]].dtype}, which a checkpoint cannot hold; it "
+            f"can hold {', '.join(DTYPES)}"
+        )
+    arrays = dict(
+        sorted(arrays.items(), key=lambda item: (list(DTYPES).index(item[1].dtype.name), item[0]))
+    )
     ends = itertools.accumulate((array.nbytes for array in arrays.values()), initial=0)
     places = zip(arrays.items(), itertools.pairwise(ends), strict=True)
-    head = {name: {"dtype": DTYPES[array.dtype.name], "shape": array.shape, "data_offsets": place} for (name, array), place in places}
+    head = {
+        name: {"dtype": DTYPES[array.dtype.name], "shape": array.shape, "data_offsets": place}
+        for (name, array), place in places
+    }
     words = json.dumps(head, separators=(",", ":"), ensure_ascii=False).encode()
     words += b" " * (-len(words) % 8)
     yield len(words).to_bytes(8, "little") + words

@@ -1,4 +1,6 @@
-"""How good the learned policy is: whole episodes of it, in an environment of their own. Pure: the same policy, task and seeds give the same rows."""
+"""How good the learned policy is: whole episodes of it, in an environment of their own. Pure: the
+same policy, task and seeds give the same rows.
+"""
 
 import contextlib
 import math
@@ -18,13 +20,18 @@ from dualac.envs.protocol import Success
 from dualac.errors import BrokenEpisodeError, DualacError
 from dualac.machine.cores import borrowed
 
-DECIDED_BY: dict[Success, str] = {"any": "success", "last": "success_last"}  # the rule, and the column that it reads
+DECIDED_BY: dict[Success, str] = {
+    "any": "success",
+    "last": "success_last",
+}  # the rule, and the column that it reads
 
 Act = Callable[[np.ndarray], np.ndarray]
 Broken = Callable[[int, BrokenEpisodeError], None]
 Played = tuple[dict[str, Any], BrokenEpisodeError | None]
 HIDDEN = 0.05  # share of a value that a time limit may hide
-LONG = 5.0  # seconds left of an evaluation from which on it pays to have others help: they take about two to be there
+# seconds left of an evaluation from which on it pays to have others help: they take about two to be
+# there
+LONG = 5.0
 SHORT = 1.0  # seconds of an evaluation up to which it is not worth a process of its own
 
 
@@ -34,18 +41,23 @@ class ValueComparison(NamedTuple):
     value: Callable[[np.ndarray, np.ndarray], np.ndarray]
     gamma: float
 
-    def compare(self, steps: list[tuple[np.ndarray, np.ndarray, float]], *, ended: bool) -> dict[str, float]:
+    def compare(
+        self, steps: list[tuple[np.ndarray, np.ndarray, float]], *, ended: bool
+    ) -> dict[str, float]:
         """Mean |Q| and mean |G| of an episode's steps, G the discounted return seen from there.
 
-        A time limit hides what comes after it: of an episode that it cut only the steps count from which on nearly all that matters was seen,
-        and of one too short for that, the first.
+        A time limit hides what comes after it: of an episode that it cut only the steps count from
+        which on nearly all that matters was seen, and of one too short for that, the first.
         """
         observed, rewards = 0.0, [reward for _, _, reward in steps]
         returns = [observed := reward + self.gamma * observed for reward in reversed(rewards)][::-1]
         hidden = math.ceil(math.log(HIDDEN) / math.log(self.gamma)) if 0 < self.gamma < 1 else 1
         count = len(steps) if ended else max(1, len(steps) - hidden)
         obs, actions = (np.stack([step[which] for step in steps[:count]]) for which in (0, 1))
-        return {"value": float(np.abs(self.value(obs, actions)).mean()), "discounted_return": float(np.abs(returns[:count]).mean())}
+        return {
+            "value": float(np.abs(self.value(obs, actions)).mean()),
+            "discounted_return": float(np.abs(returns[:count]).mean()),
+        }
 
 
 def evaluate(
@@ -55,10 +67,11 @@ def evaluate(
     broken: Broken = lambda seed, error: None,
     judge: ValueComparison | None = None,
 ) -> list[dict[str, Any]]:
-    """A row an episode: its seed, return, length, and success at any step and at the last one where the task defines success.
+    """A row an episode: its seed, return, length, and success at any step and at the last one where
+    the task defines success.
 
-    Several environments play at once; an episode is a function of its seed, so the rows do not depend on how many. `broken` is told of each
-    episode that breaks.
+    Several environments play at once; an episode is a function of its seed, so the rows do not
+    depend on how many. `broken` is told of each episode that breaks.
     """
     seeds = list(seeds)
     if len(players) == 1:
@@ -80,7 +93,10 @@ def evaluate(
     for seed, (_, error) in zip(seeds, played, strict=True):
         if error:
             broken(seed, error)
-    return [{"episode": index, "seed": seed, **row} for index, (seed, (row, _)) in enumerate(zip(seeds, played, strict=True))]
+    return [
+        {"episode": index, "seed": seed, **row}
+        for index, (seed, (row, _)) in enumerate(zip(seeds, played, strict=True))
+    ]
 
 
 class PendingEvaluation(NamedTuple):
@@ -98,28 +114,40 @@ class PendingEvaluation(NamedTuple):
 
 
 class Evaluator:
-    """Where a run is evaluated: in an environment of its own, and, where that takes long and other cores are idle, in further ones on those."""
+    """Where a run is evaluated: in an environment of its own, and, where that takes long and other
+    cores are idle, in further ones on those.
+    """
 
     def __init__(self, env: Guarded, others: list[int] | None = None) -> None:
-        """`others`: the cores that may help; those that this process keeps off since it was pinned, unless told otherwise."""
+        """`others`: the cores that may help; those that this process keeps off since it was pinned,
+        unless told otherwise.
+        """
         self.env, self._others = env, others
         self._beside: list[Guarded] = []
         self._took = 0.0  # seconds of the last evaluation that was waited for
         self._thread = ThreadPoolExecutor(1)
         self._closing = threading.Event()
 
-    def evaluate(self, act: Act, seeds: list[int], broken: Broken, judge: ValueComparison | None = None) -> list[dict[str, Any]]:
+    def evaluate(
+        self, act: Act, seeds: list[int], broken: Broken, judge: ValueComparison | None = None
+    ) -> list[dict[str, Any]]:
         """The first episode tells how long the others will take."""
         began = time.monotonic()
         rows = evaluate([self.env], act, seeds[:1], broken, judge)
         left = seeds[1:]
-        with borrowed(len(left) - 1 if (time.monotonic() - began) * len(left) > LONG else 0, self._others) as cores:
+        with borrowed(
+            len(left) - 1 if (time.monotonic() - began) * len(left) > LONG else 0, self._others
+        ) as cores:
             more = evaluate([self.env, *self._on(cores)], act, left, broken, judge)
         self._took = time.monotonic() - began
         return rows + [{**row, "episode": index} for index, row in enumerate(more, 1)]
 
-    def aside(self, act: Act, seeds: list[int], judge: ValueComparison | None = None) -> PendingEvaluation | None:
-        """The same rows from idle cores alone, while the caller goes on. None where no core is idle, or where waiting is a matter of a moment."""
+    def aside(
+        self, act: Act, seeds: list[int], judge: ValueComparison | None = None
+    ) -> PendingEvaluation | None:
+        """The same rows from idle cores alone, while the caller goes on. None where no core is
+        idle, or where waiting is a matter of a moment.
+        """
         held = contextlib.ExitStack()
         cores = held.enter_context(borrowed(len(seeds) if self._took > SHORT else 0, self._others))
         if not cores:
@@ -135,7 +163,13 @@ class Evaluator:
         def played() -> list[dict[str, Any]]:
             with held:
                 os.sched_setaffinity(0, cores)  # of this thread, and of those that it starts
-                return evaluate(self._on(cores) or [self.env], unless_closing, seeds, lambda *told: heard.append(told), judge)
+                return evaluate(
+                    self._on(cores) or [self.env],
+                    unless_closing,
+                    seeds,
+                    lambda *told: heard.append(told),
+                    judge,
+                )
 
         return PendingEvaluation(self._thread.submit(played), heard)
 
@@ -146,7 +180,9 @@ class Evaluator:
             env.close()
 
     def _on(self, cores: list[int]) -> list[Guarded]:
-        """An environment in a process of its own on each of these cores; where one cannot be had, those that could."""
+        """An environment in a process of its own on each of these cores; where one cannot be had,
+        those that could.
+        """
         with contextlib.suppress(DualacError):
             while len(self._beside) < len(cores):
                 self._beside.append(self.env.elsewhere())
@@ -156,8 +192,16 @@ class Evaluator:
         return ready
 
 
-def play(env: gymnasium.Env, act: Act, seed: int, each_step: Callable[[], None] = lambda: None, judge: ValueComparison | None = None) -> Played:
-    """One episode. Where the environment breaks it ends, the row says so, and the error is handed over. Give it a `Guarded` environment."""
+def play(
+    env: gymnasium.Env,
+    act: Act,
+    seed: int,
+    each_step: Callable[[], None] = lambda: None,
+    judge: ValueComparison | None = None,
+) -> Played:
+    """One episode. Where the environment breaks it ends, the row says so, and the error is handed
+    over. Give it a `Guarded` environment.
+    """
     total, length, success, steps, terminated = 0.0, 0, [], [], False
     broken: BrokenEpisodeError | None = None
     try:
@@ -187,7 +231,9 @@ def play(env: gymnasium.Env, act: Act, seed: int, each_step: Callable[[], None] 
 
 
 def summary(rows: list[dict[str, Any]], success: Success = "any") -> dict[str, float]:
-    """The means of an evaluation, by Stable-Baselines3's names; which step decides on success is the protocol's to say."""
+    """The means of an evaluation, by Stable-Baselines3's names; which step decides on success is
+    the protocol's to say.
+    """
     returns = np.array([row["return"] for row in rows])
     means = {
         "eval/mean_reward": float(returns.mean()),
@@ -199,5 +245,7 @@ def summary(rows: list[dict[str, Any]], success: Success = "any") -> dict[str, f
         means["eval/success_rate"] = float(np.mean(judged))
     observed = sum(row["discounted_return"] for row in rows if "value" in row)
     if observed > 0:
-        means["train/overestimation"] = sum(row["value"] for row in rows if "value" in row) / observed
+        means["train/overestimation"] = (
+            sum(row["value"] for row in rows if "value" in row) / observed
+        )
     return means

@@ -10,13 +10,20 @@ from typing import Any
 
 from dualac.errors import DataError, UsageError
 
-REWOUND = ("eval.jsonl", "train.jsonl")  # a resumed run writes these rows again; events stay as history
+REWOUND = (
+    "eval.jsonl",
+    "train.jsonl",
+)  # a resumed run writes these rows again; events stay as history
 
 
 class Log:
-    """The three files of a run. A checkpoint remembers how long the first two were, so that a resumed run has each row exactly once."""
+    """The three files of a run. A checkpoint remembers how long the first two were, so that a
+    resumed run has each row exactly once.
+    """
 
-    def __init__(self, path: Path, permit: Callable[[], None], *, tensorboard: bool = False) -> None:
+    def __init__(
+        self, path: Path, permit: Callable[[], None], *, tensorboard: bool = False
+    ) -> None:
         """`permit` is asked before each row, and raises where this process may no longer write."""
         self.path = path
         self._permit = permit
@@ -34,12 +41,26 @@ class Log:
         self._scalars(row, step)
 
     def event(self, kind: str, step: int, **facts: Any) -> None:
-        self._append("events.jsonl", {"event": kind, "step": step, "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **facts})
+        self._append(
+            "events.jsonl",
+            {"event": kind, "step": step, "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **facts},
+        )
 
     def last_event(self, *kinds: str) -> str | None:
         """Which of these events came last, if any; a line that a kill cut short is none."""
-        lines = [line for line in (self.path / "events.jsonl").read_text().splitlines() if line.endswith("}")]
-        return next((event for event in (json.loads(line)["event"] for line in reversed(lines)) if event in kinds), None)
+        lines = [
+            line
+            for line in (self.path / "events.jsonl").read_text().splitlines()
+            if line.endswith("}")
+        ]
+        return next(
+            (
+                event
+                for event in (json.loads(line)["event"] for line in reversed(lines))
+                if event in kinds
+            ),
+            None,
+        )
 
     def positions(self) -> dict[str, int]:
         """How long the files are, once they are safely on disk."""
@@ -48,13 +69,17 @@ class Log:
         return {name: self._files[name].tell() for name in REWOUND}
 
     def rewind(self, positions: dict[str, int], step: int = 0) -> None:
-        """As they were at a checkpoint, from which every start goes on; TensorBoard is told to forget what came after its step."""
+        """As they were at a checkpoint, from which every start goes on; TensorBoard is told to
+        forget what came after its step.
+        """
         if self._tensorboard:
             self._writer = _tensorboard(self.path, step + 1)
         for name in REWOUND:
             length, file = positions.get(name, 0), self._files[name]
             if (self.path / name).stat().st_size < length:
-                raise DataError(f"{self.path / name} is shorter than when the checkpoint was written")
+                raise DataError(
+                    f"{self.path / name} is shorter than when the checkpoint was written"
+                )
             file.truncate(length)
             file.seek(length)
 
@@ -87,5 +112,7 @@ def _tensorboard(path: Path, purge_step: int) -> Any:
     try:
         from tensorboardX import SummaryWriter
     except ImportError:
-        raise UsageError("--tensorboard needs tensorboardX: pip install 'dualac[tensorboard]'") from None
+        raise UsageError(
+            "--tensorboard needs tensorboardX: pip install 'dualac[tensorboard]'"
+        ) from None
     return SummaryWriter(str(path / "tensorboard"), purge_step=purge_step)

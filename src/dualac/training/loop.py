@@ -31,7 +31,10 @@ from dualac.training.rollout import Rollout
 from dualac.training.run import USUAL, Flags, commit, write_json
 from dualac.types import Report
 
-STARTED, FIRST_CHECKPOINT = "started", "first_checkpoint"  # events: where the second is the later one, a run without checkpoints has lost them
+STARTED, FIRST_CHECKPOINT = (
+    "started",
+    "first_checkpoint",
+)  # events: where the second is the later one, a run without checkpoints has lost them
 TICK = 0.5  # seconds between signs of life
 
 
@@ -49,7 +52,9 @@ def train(paths: list[Path], report: Report, flags: Flags = USUAL) -> None:
         try:
             session.start(allow_inexact=flags.allow_inexact)
             for rollout in session.rollouts:
-                (rollout.path / "FAILED").unlink(missing_ok=True)  # DONE stays, to be compared with what comes now
+                (rollout.path / "FAILED").unlink(
+                    missing_ok=True
+                )  # DONE stays, to be compared with what comes now
             session.running = True
             for step in session.steps():
                 if asked and step < session.run.steps:
@@ -60,7 +65,9 @@ def train(paths: list[Path], report: Report, flags: Flags = USUAL) -> None:
             if isinstance(error, OSError) and is_disk_trouble(error):
                 told = f"step {session.step} could not be written down ({error.strerror})"
                 raise TryAgainError(f"{told}; free space, then: {session.resumption()}") from None
-            spoilt = session.running and isinstance(error, DataError)  # what was going right went wrong; before, it is only refused
+            spoilt = session.running and isinstance(
+                error, DataError
+            )  # what was going right went wrong; before, it is only refused
             if spoilt or isinstance(error, RunFailedError) or not isinstance(error, DualacError):
                 session.fail(error)
             raise
@@ -82,20 +89,31 @@ class Session:
         self._pace = _Pace()
         self._fresh = False  # whether the initial policy is still to be evaluated
         self._shown: list[dict[str, Any]] = [{} for _ in self.rollouts]
-        self._aside: dict[int, tuple[int, PendingEvaluation]] = {}  # of a member, the step whose policy is being evaluated while it learns on
+        self._aside: dict[
+            int, tuple[int, PendingEvaluation]
+        ] = {}  # of a member, the step whose policy is being evaluated while it learns on
 
     def start(self, *, allow_inexact: bool) -> None:
         """Stand at the last whole checkpoint, or at the first step."""
         for rollout in self.rollouts:
-            if not rollout.checkpoints.steps() and rollout.log.last_event(STARTED, FIRST_CHECKPOINT) == FIRST_CHECKPOINT:
-                raise DataError(f"{rollout.path} has lost its checkpoints; move it away or choose another --out")
+            if (
+                not rollout.checkpoints.steps()
+                and rollout.log.last_event(STARTED, FIRST_CHECKPOINT) == FIRST_CHECKPOINT
+            ):
+                raise DataError(
+                    f"{rollout.path} has lost its checkpoints; move it away or choose another --out"
+                )
         found = self._restore()
         for rollout, (_, damaged) in zip(self.rollouts, found, strict=True):
             for sentence in damaged:
                 self._warn(rollout, "damaged_checkpoint", sentence)
         if jax.default_backend() == "cpu" and (reason := ops.why_not()):
             idle = f", and {len(helping_cores())} of its cores stay idle" if helping_cores() else ""
-            self._warn(self.rollouts[0], "slow_kernels", f"layers are computed by XLA, which is slower{idle}: {reason}")
+            self._warn(
+                self.rollouts[0],
+                "slow_kernels",
+                f"layers are computed by XLA, which is slower{idle}: {reason}",
+            )
         snapshots = [snapshot for snapshot, _ in found if snapshot is not None]
         if snapshots:
             self._resume(snapshots, allow_inexact=allow_inexact)
@@ -104,8 +122,9 @@ class Session:
 
     @functools.cached_property
     def learner(self) -> Learner:
-        """Built when first needed, not before the first steps: that a task works is seen at once, while compiling takes seconds. Nor later: what
-        compiling needs is given back before the replay grows.
+        """Built when first needed, not before the first steps: that a task works is seen at once,
+        while compiling takes seconds. Nor later: what compiling needs is given back before the
+        replay grows.
         """
         learner = Learner([rollout.run for rollout in self.rollouts], self.rollouts[0].spec)
         if self.step < self.run.steps:
@@ -127,12 +146,18 @@ class Session:
                 self.learner.restart_explorer(step - 1)
                 self._event("explorer_restarted")
             if step < run.warmup:
-                returns = self._interact([rollout.random_action(step) for rollout in self.rollouts], step)
+                returns = self._interact(
+                    [rollout.random_action(step) for rollout in self.rollouts], step
+                )
             else:
                 self.evaluate_initial_policy()
-                returns = self._interact(self.learner.explore([rollout.obs for rollout in self.rollouts], step), step)
+                returns = self._interact(
+                    self.learner.explore([rollout.obs for rollout in self.rollouts], step), step
+                )
                 self._learn(step)
-            self._observe_return(returns, step)  # last: an episode's last updates are still of its own attitude
+            self._observe_return(
+                returns, step
+            )  # last: an episode's last updates are still of its own attitude
             self.step = step
             if step % run.log_every == 0:
                 self._tidily(self.log)
@@ -153,7 +178,10 @@ class Session:
         give_back_heap()
 
     def _interact(self, actions: list[np.ndarray], step: int) -> list[float | None]:
-        return [rollout.step(action, step) for rollout, action in zip(self.rollouts, actions, strict=True)]
+        return [
+            rollout.step(action, step)
+            for rollout, action in zip(self.rollouts, actions, strict=True)
+        ]
 
     def _observe_return(self, returns: list[float | None], step: int) -> None:
         if any(value is not None for value in returns):
@@ -163,14 +191,22 @@ class Session:
     def _learn(self, step: int) -> None:
         if not all(rollout.replay.size for rollout in self.rollouts):
             return  # all that was lived so far was broken
-        batches = [rollout.replay.sample(self.run.replay_ratio, self.run.batch_size) for rollout in self.rollouts]
+        batches = [
+            rollout.replay.sample(self.run.replay_ratio, self.run.batch_size)
+            for rollout in self.rollouts
+        ]
         self.learner.learn(batches, [rollout.obs for rollout in self.rollouts], step)
         diverged = [str(self.rollouts[index].run.seed) for index in self.learner.diverged()]
         if diverged:
-            raise RunFailedError(f"diverged: a loss or a value of seed {', '.join(diverged)} is no longer finite at step {step}")
+            raise RunFailedError(
+                f"diverged: a loss or a value of seed {', '.join(diverged)} is no longer finite "
+                f"at step {step}"
+            )
 
     def evaluate_initial_policy(self) -> None:
-        """Evaluate the initial policy, as step 0, before anything can change it; a run that has a checkpoint has done so."""
+        """Evaluate the initial policy, as step 0, before anything can change it; a run that has a
+        checkpoint has done so.
+        """
         if self._fresh:
             self._fresh = False
             self._evaluate_at(0)
@@ -178,8 +214,14 @@ class Session:
     def log(self) -> None:
         learning = self.step >= self.run.warmup
         for i, rollout in enumerate(self.rollouts):
-            row = rollout.rollout_metrics() | (self._learning_metrics(i, rollout) if learning else {})
-            clock = {"time/total_timesteps": self.step, "time/fps": self._pace.speed(self.step), "time/time_elapsed": self._seconds(rollout)}
+            row = rollout.rollout_metrics() | (
+                self._learning_metrics(i, rollout) if learning else {}
+            )
+            clock = {
+                "time/total_timesteps": self.step,
+                "time/fps": self._pace.speed(self.step),
+                "time/time_elapsed": self._seconds(rollout),
+            }
             rollout.log.training(row | clock | {"train/n_updates": self._updates()}, self.step)
             self._shown[i] |= row
         if learning:
@@ -190,23 +232,38 @@ class Session:
         """Means over the updates since the last row, and what one batch shows now."""
         if not rollout.replay.size:
             return {}
-        return self.learner.metrics(index) | self.learner.diagnose(index, rollout.peek_batch(self.step))
+        return self.learner.metrics(index) | self.learner.diagnose(
+            index, rollout.peek_batch(self.step)
+        )
 
     def evaluate(self) -> None:
         self.evaluate_initial_policy()
         self.collect_evaluations()
         self._evaluate_at(self.step, aside=self.step < self.run.steps)
 
-    def _evaluate_at(self, step: int, *, owing: list[int] | None = None, aside: bool = False) -> None:
-        """Of all members, or of those that owe it. `aside`: on idle cores while learning goes on, where there are any."""
+    def _evaluate_at(
+        self, step: int, *, owing: list[int] | None = None, aside: bool = False
+    ) -> None:
+        """Of all members, or of those that owe it. `aside`: on idle cores while learning goes on,
+        where there are any.
+        """
         for i in range(len(self.rollouts)) if owing is None else owing:
             rollout = self.rollouts[i]
-            seeds, judge = rollout.eval_seeds(step), ValueComparison(self.learner.value(i), rollout.run.algorithm.gamma)
+            seeds, judge = (
+                rollout.eval_seeds(step),
+                ValueComparison(self.learner.value(i), rollout.run.algorithm.gamma),
+            )
             begun = rollout.stage.aside(self.learner.exploit(i), seeds, judge) if aside else None
             if begun:
                 self._aside[i] = step, begun
             else:
-                self._evaluated(i, step, rollout.stage.evaluate(self.learner.exploit(i), seeds, self._broken(i, step), judge))
+                self._evaluated(
+                    i,
+                    step,
+                    rollout.stage.evaluate(
+                        self.learner.exploit(i), seeds, self._broken(i, step), judge
+                    ),
+                )
         if not self._aside:
             self.report_progress("evaluated")
 
@@ -232,7 +289,9 @@ class Session:
             self.collect_evaluations()
         for i, rollout in enumerate(self.rollouts):
             first = not rollout.checkpoints.steps()
-            rollout.owes_evaluation = i in self._aside  # of this very step: whoever resumes here evaluates again
+            rollout.owes_evaluation = (
+                i in self._aside
+            )  # of this very step: whoever resumes here evaluates again
             rollout.save(self.step, self.learner.save(i), self.fingerprint, self._seconds(rollout))
             if first:
                 rollout.log.event(FIRST_CHECKPOINT, self.step)
@@ -251,9 +310,17 @@ class Session:
     def fail(self, error: Exception) -> None:
         """Say on disk why the run ended, so that nobody averages over it unaware."""
         for rollout in self.rollouts:
-            write_json(rollout.path / "FAILED", {"step": self.step, "reason": str(error), "error": type(error).__name__})
-            trace = "".join(traceback.format_exception(error))  # what the environment raised is the cause of the failure
-            (rollout.path / "traceback.txt").write_text(f"{trace}\nWhat the run's process, and an environment's own, wrote is in worker.log.\n")
+            write_json(
+                rollout.path / "FAILED",
+                {"step": self.step, "reason": str(error), "error": type(error).__name__},
+            )
+            trace = "".join(
+                traceback.format_exception(error)
+            )  # what the environment raised is the cause of the failure
+            (rollout.path / "traceback.txt").write_text(
+                f"{trace}\nWhat the run's process, and an environment's own, wrote is in "
+                "worker.log.\n"
+            )
             rollout.log.event("failed", self.step, reason=str(error))
 
     def resumption(self) -> str:
@@ -263,10 +330,18 @@ class Session:
     def report_progress(self, kind: str) -> None:
         speed = self._pace.speed(self.step)
         learning = self.step > self.run.warmup and speed > 0
-        left = (self.run.steps - self.step) / speed if learning else None  # warm-up is fast and says nothing about the rest
+        left = (
+            (self.run.steps - self.step) / speed if learning else None
+        )  # warm-up is fast and says nothing about the rest
         target = getattr(self.run.algorithm.explorer, "target_kl", None)
         for rollout, shown in zip(self.rollouts, self._shown, strict=True):
-            about = {"seed": rollout.run.seed, "path": str(rollout.path), "step": self.step, "steps": self.run.steps, "target_kl": target}
+            about = {
+                "seed": rollout.run.seed,
+                "path": str(rollout.path),
+                "step": self.step,
+                "steps": self.run.steps,
+                "target_kl": target,
+            }
             self._report({"kind": kind, **about, "fps": speed, "eta": left, "metrics": shown})
 
     def close(self) -> None:
@@ -274,7 +349,9 @@ class Session:
             rollout.close()
 
     def _restore(self) -> list[tuple[Snapshot | None, list[str]]]:
-        """The newest checkpoint that all seeds of the pack have: a kill may fall between two seeds' writing of the same step."""
+        """The newest checkpoint that all seeds of the pack have: a kill may fall between two seeds'
+        writing of the same step.
+        """
         newest, damaged = None, [[] for _ in self.rollouts]
         while True:
             found = [rollout.checkpoints.restore(newest) for rollout in self.rollouts]
@@ -287,14 +364,17 @@ class Session:
         if steps[0] < 0 and all(rollout.checkpoints.steps() for rollout in self.rollouts):
             told = "; ".join(sentence for sentences in damaged for sentence in sentences)
             raise DataError(
-                f"the seeds of {self.rollouts[0].path.parent} have no whole checkpoint of one step ({told}); move them away or choose another --out"
+                f"the seeds of {self.rollouts[0].path.parent} have no whole checkpoint of one "
+                f"step ({told}); move them away or choose another --out"
             )
         for rollout in self.rollouts:
             rollout.checkpoints.forget_after(steps[0])
         return [(snapshot, told) for (snapshot, _), told in zip(found, damaged, strict=True)]
 
     def _begin(self) -> None:
-        """From the first step: a new run, or one that was killed before it came to its first checkpoint."""
+        """From the first step: a new run, or one that was killed before it came to its first
+        checkpoint.
+        """
         for rollout in self.rollouts:
             rollout.start_over()
             rollout.log.rewind({})
@@ -306,10 +386,15 @@ class Session:
         self.report_progress("started")
 
     def _resume(self, snapshots: list[Snapshot], *, allow_inexact: bool) -> None:
-        changes = [difference(self.fingerprint, snapshot.facts["fingerprint"]) for snapshot in snapshots]
+        changes = [
+            difference(self.fingerprint, snapshot.facts["fingerprint"]) for snapshot in snapshots
+        ]
         for rollout, changed in zip(self.rollouts, changes, strict=True):
             if changed and not allow_inexact:
-                raise DataError(f"{rollout.path} cannot be resumed to the bit here ({'; '.join(changed)}); --allow-inexact resumes it all the same")
+                raise DataError(
+                    f"{rollout.path} cannot be resumed to the bit here ({'; '.join(changed)}); "
+                    "--allow-inexact resumes it all the same"
+                )
         self.step = snapshots[0].step
         self.learner.restore(snapshots)  # first: all is compiled before the replays are read
         give_back_heap()
@@ -362,7 +447,9 @@ class _Pace:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Collects SIGINT and SIGTERM instead of dying of them; a second one is obeyed at once. Outside the main thread Python cannot do that."""
+    """Collects SIGINT and SIGTERM instead of dying of them; a second one is obeyed at once. Outside
+    the main thread Python cannot do that.
+    """
     asked: list[int] = []
 
     def note(number: int, frame: object) -> None:
@@ -381,6 +468,8 @@ def _signals() -> Iterator[list[int]]:
 
 
 def _interruption(number: int, session: Session) -> Interrupted:
-    error = Interrupted(f"stopped at step {session.step}, checkpoint written; continue with: {session.resumption()}")
+    error = Interrupted(
+        f"stopped at step {session.step}, checkpoint written; continue with: {session.resumption()}"
+    )
     error.code = 128 + number
     return error

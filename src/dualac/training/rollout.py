@@ -1,4 +1,6 @@
-"""One seed of a run on the host's side: its environment, its replay, the episode it is in, its log and its checkpoints."""
+"""One seed of a run on the host's side: its environment, its replay, the episode it is in, its log
+and its checkpoints.
+"""
 
 from collections import deque
 from pathlib import Path
@@ -19,16 +21,23 @@ from dualac.training.run import USUAL, Flags, Run, load, record_task
 from dualac.training.storage import DeviceRing
 from dualac.types import Spec, Transition
 
-EPISODES, EVALUATIONS, WARMUP, SAMPLER, BASELINE, REPLAYED, GLANCE = range(1, 8)  # streams of random numbers; never renumber: runs depend on it
+EPISODES, EVALUATIONS, WARMUP, SAMPLER, BASELINE, REPLAYED, GLANCE = range(
+    1, 8
+)  # streams of random numbers; never renumber: runs depend on it
 NOT_AGAIN = "{} does not play the same episode again from its seed"
 EPISODE = "episode."  # what a snapshot's names of the episode in flight begin with
 RECENT = 100  # episodes in the running means, as in Stable-Baselines3
-BAD_LIMIT, BAD_WINDOW = 10, 10_000  # more broken episodes than this within so many steps, and the environment is called broken
+BAD_LIMIT, BAD_WINDOW = (
+    10,
+    10_000,
+)  # more broken episodes than this within so many steps, and the environment is called broken
 TEST_STEPS = 5  # of the episode that is played twice at the start of a run
 
 
 def stream(seed: int, purpose: int, *index: int) -> np.random.SeedSequence:
-    """Random numbers as a function of what they are for, so that none depends on how many others were drawn."""
+    """Random numbers as a function of what they are for, so that none depends on how many others
+    were drawn.
+    """
     return np.random.SeedSequence([seed, purpose, *index])
 
 
@@ -47,14 +56,17 @@ class Rollout:
         self.stage = Evaluator(self.eval_env)
         if self.env.describe() != self.eval_env.describe():
             raise DataError(
-                f"{self.run.task} is another task each time it is made ({'; '.join(difference(self.env.describe(), self.eval_env.describe()))})"
+                f"{self.run.task} is another task each time it is made "
+                f"({'; '.join(difference(self.env.describe(), self.eval_env.describe()))})"
             )
         record_task(path, self.env.describe())
         self.spec = Spec(self.env.observation_space.shape[0], self.env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
         capacity = min(self.run.capacity, self.run.steps)
         replays = f"the replay of {together} seeds" if together > 1 else "a replay"
         if flags.replay_in == "memory":
-            require_memory(together * replay_bytes(capacity, self.spec), f"{replays} of {capacity} transitions")
+            require_memory(
+                together * replay_bytes(capacity, self.spec), f"{replays} of {capacity} transitions"
+            )
         self._capacity = capacity
         self.start_over()
         self.log = Log(path, self.attempt.require, tensorboard=flags.tensorboard)
@@ -63,14 +75,20 @@ class Rollout:
         self.bad_steps: list[int] = []
         self.bad_total = 0
         self.bad_evaluations: list[int] = []
-        self.owes_evaluation = False  # whether the policy of the last checkpoint is still to be evaluated
+        self.owes_evaluation = (
+            False  # whether the policy of the last checkpoint is still to be evaluated
+        )
         self.replays = True  # whether an episode can be played again
         self.seconds = 0.0  # spent on this run before this process took it up
 
     def start_over(self) -> None:
         """Nothing lived yet, and nothing known of earlier checkpoints."""
         place = self.path if self._flags.replay_in == "disk" else None
-        ring = DeviceRing(self._capacity, self.spec) if self._flags.replay_in == "device" else Ring(self._capacity, self.spec, place)
+        ring = (
+            DeviceRing(self._capacity, self.spec)
+            if self._flags.replay_in == "device"
+            else Ring(self._capacity, self.spec, place)
+        )
         self.replay = Replay(self._capacity, self.spec, stream(self.run.seed, SAMPLER), ring)
         self.checkpoints = Checkpoints(self.path, *self.run.identities())
 
@@ -90,16 +108,21 @@ class Rollout:
         self.succeeded: bool | None = None
 
     def random_action(self, step: int) -> np.ndarray:
-        draw = np.random.default_rng(stream(self.run.seed, WARMUP, step)).uniform(-1.0, 1.0, self.spec.action_dim)
+        draw = np.random.default_rng(stream(self.run.seed, WARMUP, step)).uniform(
+            -1.0, 1.0, self.spec.action_dim
+        )
         return draw.astype(np.float32)
 
     def step(self, action: np.ndarray, step: int) -> float | None:
-        """Act, remember, and go on to the next episode where this one ends; its return then, unless it broke and has none."""
+        """Act, remember, and go on to the next episode where this one ends; its return then, unless
+        it broke and has none.
+        """
         self.actions.append(action)
         try:
             obs, reward, terminated, truncated, info = self.env.step(action)
         except BrokenEpisodeError as error:
-            # Not stored, and the episode is cut like a time limit: the last good transition bootstraps from its own next observation.
+            # Not stored, and the episode is cut like a time limit: the last good transition
+            # bootstraps from its own next observation.
             self._count_bad(step, "step", error)
             self._end_episode(step)
             return None
@@ -112,7 +135,9 @@ class Rollout:
 
     def _end_episode(self, step: int) -> float:
         total = self.total
-        self.recent.append({"return": total, "length": len(self.actions), "success": self.succeeded})
+        self.recent.append(
+            {"return": total, "length": len(self.actions), "success": self.succeeded}
+        )
         self.episodes += 1
         self.begin_episode(step)
         return total
@@ -120,26 +145,36 @@ class Rollout:
     def _count_bad(self, step: int, where: str, error: BrokenEpisodeError) -> None:
         self.bad_total += 1
         seed = episode_seed(self.run.seed, EPISODES, self.episodes)
-        self.log.event("bad_transition", step, where=where, episode=self.episodes, seed=seed, reason=str(error))
+        self.log.event(
+            "bad_transition", step, where=where, episode=self.episodes, seed=seed, reason=str(error)
+        )
         self.bad_steps = self._counted(self.bad_steps, step, error)
 
     def count_bad_evaluation(self, step: int, seed: int, error: BrokenEpisodeError) -> None:
-        """Apart from the episodes of training, which do not depend on how often there are evaluations."""
+        """Apart from the episodes of training, which do not depend on how often there are
+        evaluations.
+        """
         self.log.event("bad_evaluation", step, where="evaluation", seed=seed, reason=str(error))
         self.bad_evaluations = self._counted(self.bad_evaluations, step, error)
 
     def _counted(self, earlier: list[int], step: int, error: BrokenEpisodeError) -> list[int]:
-        """The steps of the broken episodes that still count, this one among them; too many fail the run."""
+        """The steps of the broken episodes that still count, this one among them; too many fail the
+        run.
+        """
         counted = [one for one in earlier if one >= step - BAD_WINDOW] + [step]
         if len(counted) > BAD_LIMIT:
             times = f"{len(counted)} times within {BAD_WINDOW} steps, last at step {step}"
-            raise RunFailedError(f"environment broken: {self.run.task} broke {times}: {error}") from error.__cause__
+            raise RunFailedError(
+                f"environment broken: {self.run.task} broke {times}: {error}"
+            ) from error.__cause__
         return counted
 
     def test_replay(self, step: int) -> str | None:
-        """Whether an episode can be played again from its seed and actions, which is how a run is resumed amid one. A sentence if not.
+        """Whether an episode can be played again from its seed and actions, which is how a run is
+        resumed amid one. A sentence if not.
 
-        In the environment of evaluations: training's is left alone. One that breaks meanwhile has shown nothing.
+        In the environment of evaluations: training's is left alone. One that breaks meanwhile has
+        shown nothing.
         """
         seed = episode_seed(self.run.seed, REPLAYED)
         try:
@@ -148,12 +183,19 @@ class Rollout:
             self.log.event("bad_evaluation", step, where="self-test", seed=seed, reason=str(error))
         if self.replays:
             return None
-        return f"{NOT_AGAIN.format(self.run.task)}: where it is stopped and resumed, the episode in flight will be cut"
+        return (
+            f"{NOT_AGAIN.format(self.run.task)}: where it is stopped and resumed, the episode in "
+            "flight will be cut"
+        )
 
     def _first_steps(self, seed: int) -> bytes:
         """The first steps of an episode of fixed actions, to the bit."""
         seen = [self.eval_env.reset(seed=seed)[0].tobytes()]
-        for action in np.random.default_rng(seed).uniform(-1.0, 1.0, (TEST_STEPS, self.spec.action_dim)).astype(np.float32):
+        for action in (
+            np.random.default_rng(seed)
+            .uniform(-1.0, 1.0, (TEST_STEPS, self.spec.action_dim))
+            .astype(np.float32)
+        ):
             obs, reward, terminated, truncated, _ = self.eval_env.step(action)
             seen += [obs.tobytes(), np.float64(reward).tobytes(), bytes([terminated, truncated])]
             if terminated or truncated:
@@ -161,39 +203,73 @@ class Rollout:
         return b"".join(seen)
 
     def eval_seeds(self, step: int) -> list[int]:
-        return [episode_seed(self.run.seed, EVALUATIONS, step, episode) for episode in range(self.run.protocol.eval_episodes)]
+        return [
+            episode_seed(self.run.seed, EVALUATIONS, step, episode)
+            for episode in range(self.run.protocol.eval_episodes)
+        ]
 
     def peek_batch(self, step: int) -> Transition:
         """A minibatch to look at, which changes nothing."""
-        return self.replay.peek_batch(np.random.default_rng(stream(self.run.seed, GLANCE, step)), self.run.batch_size)
+        return self.replay.peek_batch(
+            np.random.default_rng(stream(self.run.seed, GLANCE, step)), self.run.batch_size
+        )
 
     def rollout_metrics(self) -> dict[str, float]:
-        metrics: dict[str, float] = {"time/episodes": self.episodes, "rollout/bad_transitions": self.bad_total}
+        metrics: dict[str, float] = {
+            "time/episodes": self.episodes,
+            "rollout/bad_transitions": self.bad_total,
+        }
         if self.recent:
-            metrics["rollout/ep_rew_mean"] = float(np.mean([episode["return"] for episode in self.recent]))
-            metrics["rollout/ep_len_mean"] = float(np.mean([episode["length"] for episode in self.recent]))
-            success = [episode["success"] for episode in self.recent if episode["success"] is not None]
+            metrics["rollout/ep_rew_mean"] = float(
+                np.mean([episode["return"] for episode in self.recent])
+            )
+            metrics["rollout/ep_len_mean"] = float(
+                np.mean([episode["length"] for episode in self.recent])
+            )
+            success = [
+                episode["success"] for episode in self.recent if episode["success"] is not None
+            ]
             if success:
                 metrics["rollout/success_rate"] = float(np.mean(success))
         return metrics
 
     def save(self, step: int, learned: Arrays, fingerprint: Facts, seconds: float) -> None:
-        actions = np.array(self.actions, np.float32).reshape(len(self.actions), self.spec.action_dim)
-        arrays = learned | {EPISODE + "actions": actions, EPISODE + "obs": np.asarray(self.obs, np.float32)}
+        actions = np.array(self.actions, np.float32).reshape(
+            len(self.actions), self.spec.action_dim
+        )
+        arrays = learned | {
+            EPISODE + "actions": actions,
+            EPISODE + "obs": np.asarray(self.obs, np.float32),
+        }
         facts = {
-            "fingerprint": fingerprint, "positions": self.log.positions(), "episodes": self.episodes, "total": self.total,
-            "succeeded": self.succeeded, "recent": list(self.recent), "bad_steps": self.bad_steps, "bad_total": self.bad_total,
-            "bad_evaluations": self.bad_evaluations, "owes_evaluation": self.owes_evaluation, "seconds": seconds,
+            "fingerprint": fingerprint, (
+                "positions"
+            ): self.log.positions(), "episodes": self.episodes, "total": self.total,
+            "succeeded": self.succeeded, (
+                "recent"
+            ): list(self.recent), "bad_steps": self.bad_steps, "bad_total": self.bad_total,
+            "bad_evaluations": self.bad_evaluations, (
+                "owes_evaluation"
+            ): self.owes_evaluation, "seconds": seconds,
         }  # fmt: skip
         self.attempt.require()
         self.checkpoints.save(Snapshot(step, arrays, facts), self.replay)
 
     def restore(self, snapshot: Snapshot) -> str | None:
-        """Stand where the snapshot was taken, in the middle of an episode. Where that cannot be, the episode is cut and a sentence says so."""
+        """Stand where the snapshot was taken, in the middle of an episode. Where that cannot be,
+        the episode is cut and a sentence says so.
+        """
         facts = snapshot.facts
         self.log.rewind(facts["positions"], snapshot.step)
-        self.episodes, self.bad_steps, self.bad_total = facts["episodes"], list(facts["bad_steps"]), facts["bad_total"]
-        self.bad_evaluations, self.owes_evaluation = list(facts.get("bad_evaluations", [])), facts.get("owes_evaluation", False)
+        self.episodes, self.bad_steps, self.bad_total = (
+            facts["episodes"],
+            list(facts["bad_steps"]),
+            facts["bad_total"],
+        )
+        self.bad_evaluations, self.owes_evaluation = (
+            list(facts.get("bad_evaluations", [])),
+            facts.get("owes_evaluation", False),
+        )
         self.recent.extend(facts["recent"])
         self.seconds = facts["seconds"]
         trouble = self._play_again(snapshot) if self.replays else NOT_AGAIN.format(self.run.task)
@@ -205,7 +281,9 @@ class Rollout:
         return f"{trouble}: the episode in flight was cut, and the run is no longer exact"
 
     def _play_again(self, snapshot: Snapshot) -> str | None:
-        """The episode in flight, from its seed and actions; what is wrong if it ends elsewhere than before."""
+        """The episode in flight, from its seed and actions; what is wrong if it ends elsewhere than
+        before.
+        """
         try:
             self._reset()
             over = False
@@ -217,7 +295,11 @@ class Rollout:
                 over = terminated or truncated
         except BrokenEpisodeError as error:
             return f"{NOT_AGAIN.format(self.run.task)} ({error})"
-        return None if not over and np.array_equal(self.obs, snapshot.arrays[EPISODE + "obs"]) else NOT_AGAIN.format(self.run.task)
+        return (
+            None
+            if not over and np.array_equal(self.obs, snapshot.arrays[EPISODE + "obs"])
+            else NOT_AGAIN.format(self.run.task)
+        )
 
     def close(self) -> None:
         self.log.close()

@@ -1,4 +1,6 @@
-"""What a run is: everything that decides its numbers, in one frozen value, and the directory that holds it."""
+"""What a run is: everything that decides its numbers, in one frozen value, and the directory that
+holds it.
+"""
 
 import dataclasses
 import functools
@@ -20,7 +22,8 @@ from dualac.runs.lock import owned
 DONE = "DONE"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,63}")  # it becomes a directory
 
-# What may change between two starts of one run: how far it goes, and how often it writes. None of them touches a number that was or will be computed.
+# What may change between two starts of one run: how far it goes, and how often it writes. None of
+# them touches a number that was or will be computed.
 FREE = ("steps", "log_every", "checkpoint_every")
 
 
@@ -46,7 +49,9 @@ class Run:
     capacity: int = 1_000_000
     """transitions that the replay keeps"""
     resets: tuple[int, ...] = ()
-    """steps after which every network, scalar and optimiser starts afresh (160k,320k); the replay stays"""
+    """steps after which every network, scalar and optimiser starts afresh (160k,320k); the replay
+    stays
+    """
     reset_every: int = 0
     """the same every so many steps; 0 is never"""
     reset_same_init: bool = False
@@ -65,51 +70,86 @@ class Run:
     def __post_init__(self) -> None:
         check_fields(self)  # steps=1e6 is what people type
         ranges = {
-            "seed": (0, 2**31 - 1), "steps": (1, 10**12), "warmup": (0, 10**12), "replay_ratio": (1, 1024), "batch_size": (1, 2**20),
+            "seed": (0, 2**31 - 1), (
+                "steps"
+            ): (1, 10**12), (
+                "warmup"
+            ): (0, 10**12), "replay_ratio": (1, 1024), "batch_size": (1, 2**20),
             "capacity": (1, 10**10), "reset_every": (0, 10**12), "eval_every": (1, 10**12),
             "log_every": (1, 10**12), "checkpoint_every": (1, 10**12),
         }  # fmt: skip
         for field, (low, high) in ranges.items():
             value = getattr(self, field)
             if not low <= value <= high:
-                raise UsageError(f"--{field.replace('_', '-')} must be between {low} and {high}, not {value}")
+                raise UsageError(
+                    f"--{field.replace('_', '-')} must be between {low} and {high}, not {value}"
+                )
         if not NAME.fullmatch(self.name):
-            raise UsageError(f"a name is 1 to 64 letters, digits and . _ : + -, not starting with a mark: {self.name!r} is not one")
+            raise UsageError(
+                "a name is 1 to 64 letters, digits and . _ : + -, not starting with a mark: "
+                f"{self.name!r} is not one"
+            )
         if self.steps <= self.warmup:
-            raise UsageError(f"--steps {self.steps} ends before learning starts: --warmup is {self.warmup}; raise the one or lower the other")
+            raise UsageError(
+                f"--steps {self.steps} ends before learning starts: --warmup is {self.warmup}; "
+                "raise the one or lower the other"
+            )
         if any(step <= 0 for step in self.resets) or list(self.resets) != sorted(set(self.resets)):
-            raise UsageError(f"--resets must be rising steps above 0, not {','.join(map(str, self.resets))}")
+            raise UsageError(
+                f"--resets must be rising steps above 0, not {','.join(map(str, self.resets))}"
+            )
         if self.reset_same_init and not self.resets and not self.reset_every:
-            raise UsageError("--reset-same-init says what a reset returns to; without --resets or --reset-every there is none")
+            raise UsageError(
+                "--reset-same-init says what a reset returns to; without --resets or "
+                "--reset-every there is none"
+            )
         if self.protocol.action_repeat != 1:
-            raise UsageError("--protocol.action-repeat must be 1 in training: every step that is counted, and plotted, is one of the simulator's")
+            raise UsageError(
+                "--protocol.action-repeat must be 1 in training: every step that is counted, and "
+                "plotted, is one of the simulator's"
+            )
         if self.pack and (self.seed not in self.pack or len(set(self.pack)) != len(self.pack)):
-            raise UsageError(f"a pack has each of its seeds once, seed {self.seed} among them, not {self.pack}")
+            raise UsageError(
+                f"a pack has each of its seeds once, seed {self.seed} among them, not {self.pack}"
+            )
 
     def resets_after(self, step: int) -> bool:
-        return step in self.resets or (self.reset_every > 0 and step > 0 and step % self.reset_every == 0)
+        return step in self.resets or (
+            self.reset_every > 0 and step > 0 and step % self.reset_every == 0
+        )
 
     def restarts_explorer_after(self, step: int) -> bool:
         every = self.algorithm.explorer_restart_every
         return every > 0 and step > 0 and step % every == 0
 
     def identity(self, until: int | None = None) -> str:
-        """SHA-256 of everything that decides the numbers, or those `until` a step: a reset that is still to come has changed none of them.
-        Defaults are left out: a version that adds a field leaves the older runs what they were.
+        """SHA-256 of everything that decides the numbers, or those `until` a step: a reset that is
+        still to come has changed none of them. Defaults are left out: a version that adds a field
+        leaves the older runs what they were.
         """
-        told = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in FREE and getattr(self, f.name) != f.default}
+        told = {
+            f.name: getattr(self, f.name)
+            for f in dataclasses.fields(self)
+            if f.name not in FREE and getattr(self, f.name) != f.default
+        }
         if until is not None and "resets" in told:
             told["resets"] = tuple(step for step in self.resets if step < until)
             told = {name: value for name, value in told.items() if name != "resets" or value}
         spec = {PART: type(self).__name__, **{name: _spelt(value) for name, value in told.items()}}
-        return hashlib.sha256(json.dumps(spec, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        return hashlib.sha256(
+            json.dumps(spec, sort_keys=True, separators=(",", ":")).encode()
+        ).hexdigest()
 
     def identities(self) -> list[str]:
-        """Its own, then those it had if its schedule of resets was once shorter: what a checkpoint may carry."""
+        """Its own, then those it had if its schedule of resets was once shorter: what a checkpoint
+        may carry.
+        """
         return [self.identity(), *(self.identity(step) for step in self.resets)]
 
     def goes_on(self, there: "Run") -> bool:
-        """Whether what is there is this run, as far as both go; one that is to go further may have resets added behind its end, and no others."""
+        """Whether what is there is this run, as far as both go; one that is to go further may have
+        resets added behind its end, and no others.
+        """
         until = min(self.steps, there.steps)
         later = self.steps <= there.steps or there.resets == self.resets[: len(there.resets)]
         return there.identity(until) == self.identity(until) and later
@@ -127,9 +167,13 @@ class Flags(NamedTuple):
     tensorboard: bool = False
     """write TensorBoard files beside the rows"""
     isolated: float | None = None
-    """seconds that an environment in a process of its own has for an answer; None: it has no such process"""
+    """seconds that an environment in a process of its own has for an answer; None: it has no such
+    process
+    """
     replay_in: Literal["memory", "disk", "device"] = "memory"
-    """where the replay is: on the device that learns, or in a file beside the run, which is gone with the process"""
+    """where the replay is: on the device that learns, or in a file beside the run, which is gone
+    with the process
+    """
 
     def spelt(self) -> str:
         """As a worker takes them."""
@@ -146,7 +190,9 @@ def _spelt(value: Any) -> Any:
 
 
 def prepare(run: Run, out: Path) -> Path:
-    """The directory of this run, made if need be. One that holds another run is refused; one that holds this run, perhaps shorter, is continued."""
+    """The directory of this run, made if need be. One that holds another run is refused; one that
+    holds this run, perhaps shorter, is continued.
+    """
     path = run.directory(out)
     there = require_same(run, out)
     if there:
@@ -164,7 +210,8 @@ def prepare(run: Run, out: Path) -> Path:
 
 
 def record_task(path: Path, task: dict[str, Any]) -> None:
-    """Keep in task.json what a run's environment says of itself: in which order an observation was flattened, which box an action was scaled to.
+    """Keep in task.json what a run's environment says of itself: in which order an observation was
+    flattened, which box an action was scaled to.
 
     One that was learned from must be what it was: sizes would not tell of parts exchanged.
     """
@@ -172,19 +219,28 @@ def record_task(path: Path, task: dict[str, Any]) -> None:
     before = read_json(written) if written.exists() else None
     if before and before != task and any((path / "checkpoints").glob("[0-9]*")):
         lines = "; ".join(difference(task, before))
-        raise DataError(f"{path} was trained on another {task['task']} ({lines}); put the environment back as it was, or choose another --out")
+        raise DataError(
+            f"{path} was trained on another {task['task']} ({lines}); put the environment back as "
+            "it was, or choose another --out"
+        )
     if before != task:
         write_json(written, task)
 
 
 def require_same(run: Run, out: Path) -> Run | None:
-    """The run that is already where this one would go; another one there is refused, with the difference."""
+    """The run that is already where this one would go; another one there is refused, with the
+    difference.
+    """
     path = run.directory(out)
     if not (path / "run.json").exists():
         return None
     there = load(path)
     if not run.goes_on(there):
-        lines = [line for line in difference(to_json(run), to_json(there)) if line.split(":")[0] not in FREE]
+        lines = [
+            line
+            for line in difference(to_json(run), to_json(there))
+            if line.split(":")[0] not in FREE
+        ]
         raise DataError(f"{path} holds another run ({'; '.join(lines)}); choose another --out")
     return there
 
@@ -195,7 +251,11 @@ def load(path: Path) -> Run:
     if not spec.exists():
         raise DataError(f"{path} is not a run: it has no run.json")
     data = read_json(spec)
-    if isinstance(data, dict) and isinstance(data.get("protocol"), dict) and "eval_episodes" in data:  # where older versions had it
+    if (
+        isinstance(data, dict)
+        and isinstance(data.get("protocol"), dict)
+        and "eval_episodes" in data
+    ):  # where older versions had it
         data["protocol"].setdefault("eval_episodes", data.pop("eval_episodes"))
     try:
         return from_json(Run, data)
@@ -231,18 +291,26 @@ def write_json(path: Path, data: Any) -> None:
 def commit(path: Path, step: int, identity: str) -> None:
     """Say that a run has reached its last step, once: DONE, with the SHA-256 of its evaluations.
 
-    Done twice to the same bytes it is done. To other bytes, one of the two is wrong: same spec, same machine, other numbers. A run that was finished
-    with fewer steps must still have the rows that it had then.
+    Done twice to the same bytes it is done. To other bytes, one of the two is wrong: same spec,
+    same machine, other numbers. A run that was finished with fewer steps must still have the rows
+    that it had then.
     """
     done = path / DONE
     rows = path / "eval.jsonl"
     told = {"step": step, "identity": identity, "evaluations": _digest(rows)}
-    before = read_json(done) if done.exists() else None  # nobody else makes it meanwhile: the run is owned
+    before = (
+        read_json(done) if done.exists() else None
+    )  # nobody else makes it meanwhile: the run is owned
     if before == told:
         return
-    if before and before["evaluations"] != _digest(rows, before["step"]) and before["step"] in _steps(rows):
+    if (
+        before
+        and before["evaluations"] != _digest(rows, before["step"])
+        and before["step"] in _steps(rows)
+    ):
         raise DataError(
-            f"{path} was finished twice with different results: {done} tells of other rows than {rows}; something in it is not deterministic. "
+            f"{path} was finished twice with different results: {done} tells of other rows than "
+            f"{rows}; something in it is not deterministic. "
             f"Remove {done} to keep those rows, or {path} to begin anew"
         )
     write_json(done, told)
@@ -250,13 +318,17 @@ def commit(path: Path, step: int, identity: str) -> None:
 
 
 def sweep_up(place: Path) -> None:
-    """What writers left that were killed while they wrote; by whoever owns the place, so that none is at work."""
+    """What writers left that were killed while they wrote; by whoever owns the place, so that none
+    is at work.
+    """
     for left in place.glob("*.partial"):
         left.unlink(missing_ok=True)
 
 
 def _steps(rows: Path) -> list[int]:
-    """Of each row. One that went back behind its former end to an earlier checkpoint has no evaluation there: what cannot be compared is not."""
+    """Of each row. One that went back behind its former end to an earlier checkpoint has no
+    evaluation there: what cannot be compared is not.
+    """
     return [json.loads(line)["step"] for line in rows.read_bytes().splitlines()]
 
 
@@ -264,7 +336,11 @@ def _digest(rows: Path, until: int | None = None) -> str:
     """SHA-256 of the rows, or of those until a step."""
     content = rows.read_bytes()
     if until is not None:
-        content = b"".join(line for line, step in zip(content.splitlines(keepends=True), _steps(rows), strict=True) if step <= until)
+        content = b"".join(
+            line
+            for line, step in zip(content.splitlines(keepends=True), _steps(rows), strict=True)
+            if step <= until
+        )
     return hashlib.sha256(content).hexdigest()
 
 
@@ -280,4 +356,7 @@ def require_resumable(path: Path) -> None:
     if failed.exists():
         told = read_json(failed)
         if told["error"] == RunFailedError.__name__:
-            raise DataError(f"{path} failed at step {told['step']}: {told['reason']}; it would again. Remove {failed} to try all the same")
+            raise DataError(
+                f"{path} failed at step {told['step']}: {told['reason']}; it would again. Remove "
+                f"{failed} to try all the same"
+            )

@@ -1,7 +1,9 @@
-"""Many runs as one tidy frame: a row an evaluation episode, with what it was an evaluation of and where it came from.
+"""Many runs as one tidy frame: a row an evaluation episode, with what it was an evaluation of and
+where it came from.
 
-The rows on disk are the truth; a frame is made of them anew whenever it is wanted. Made of several directories, in whatever order, perhaps of several
-machines, it is the same frame: a run that is in two of them counts once, and where the two tell different numbers that is an error.
+The rows on disk are the truth; a frame is made of them anew whenever it is wanted. Made of several
+directories, in whatever order, perhaps of several machines, it is the same frame: a run that is in
+two of them counts once, and where the two tell different numbers that is an error.
 """
 
 import hashlib
@@ -25,26 +27,42 @@ Table = dict[str, list[Any]]
 def spec_digest(run: RunRecord) -> str:
     """What a run is, whatever machine it is on: the SHA-256 of its spec."""
     told = {key: value for key, value in run.spec.items() if key not in FREE}
-    return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()
 
 
 def merged(runs: Iterable[RunRecord]) -> list[RunRecord]:
-    """Each run once, the longest that there is of it, in an order that does not depend on where it was found."""
+    """Each run once, the longest that there is of it, in an order that does not depend on where it
+    was found.
+    """
     found: dict[str, RunRecord] = {}
     for run in sorted(runs, key=lambda run: str(run.path)):
         name = spec_digest(run)
         other = found.setdefault(name, run)
         if other is not run:
             if not agree(other, run):
-                raise DataError(f"{other.path} and {run.path} are the same run with different results: something in it is not deterministic")
+                raise DataError(
+                    f"{other.path} and {run.path} are the same run with different results: "
+                    "something in it is not deterministic"
+                )
             found[name] = max(other, run, key=furthest)  # the first of equals
-    return sorted(found.values(), key=lambda run: (run.name, run.task, run.replay_ratio, run.seed, spec_digest(run)))
+    return sorted(
+        found.values(),
+        key=lambda run: (run.name, run.task, run.replay_ratio, run.seed, spec_digest(run)),
+    )
 
 
 def missing(found: Frame) -> list[Planned]:
-    """What the plans have and no directory does: a run that is missing in one may stand in another."""
+    """What the plans have and no directory does: a run that is missing in one may stand in
+    another.
+    """
     there = {(run.experiment, run.name, run.task, run.replay_ratio, run.seed) for run in found.runs}
-    return [one for one in found.missing if (one.experiment, one.name, one.task, one.replay_ratio, one.seed) not in there]
+    return [
+        one
+        for one in found.missing
+        if (one.experiment, one.name, one.task, one.replay_ratio, one.seed) not in there
+    ]
 
 
 def frame(runs: list[RunRecord]) -> Table:
@@ -52,17 +70,32 @@ def frame(runs: list[RunRecord]) -> Table:
     lengths = [len(run.evaluations["step"]) for run in runs]
     told = [{**_about(run), "run": spec_digest(run)} for run in runs]
     names = list(told[0]) if told else []
-    table: Table = {name: [value for one, length in zip(told, lengths, strict=True) for value in [one[name]] * length] for name in names}
+    table: Table = {
+        name: [
+            value
+            for one, length in zip(told, lengths, strict=True)
+            for value in [one[name]] * length
+        ]
+        for name in names
+    }
     whole = ("step", "episode", "length")
     for name in EVALUATION:
         column = np.concatenate([run.evaluations[name] for run in runs]) if runs else np.array([])
-        table[name] = [None if np.isnan(value) else int(value) if name in whole else float(value) for value in column.tolist()]
+        table[name] = [
+            None if np.isnan(value) else int(value) if name in whole else float(value)
+            for value in column.tolist()
+        ]
     return table
 
 
 def _about(run: RunRecord) -> dict[str, Any]:
-    told = {name: dict.fromkeys(str(one[name]) for one in run.origins if one.get(name) is not None) for name in ORIGIN}
-    origin = {name: "; ".join(values) if values else None for name, values in told.items()}  # several, where it was taken up elsewhere
+    told = {
+        name: dict.fromkeys(str(one[name]) for one in run.origins if one.get(name) is not None)
+        for name in ORIGIN
+    }
+    origin = {
+        name: "; ".join(values) if values else None for name, values in told.items()
+    }  # several, where it was taken up elsewhere
     versions = " ".join(f"{name}={version}" for name, version in sorted(run.versions.items()))
     about = {
         "experiment": run.experiment or None,

@@ -14,7 +14,9 @@ STATES = ("done", "running", "interrupted", "failed", "missing")
 
 
 class Cell(NamedTuple):
-    """An algorithm on a task: what became of each seed that its plan, or any algorithm of its replay ratio, has."""
+    """An algorithm on a task: what became of each seed that its plan, or any algorithm of its
+    replay ratio, has.
+    """
 
     label: str
     task: str
@@ -31,37 +33,67 @@ class Cell(NamedTuple):
 
 def evaluated(run: RunRecord) -> bool:
     """Whether some evaluation gave a number."""
-    return bool(np.isfinite(run.evaluations["return"]).any() or np.isfinite(run.evaluations["success"]).any())
+    return bool(
+        np.isfinite(run.evaluations["return"]).any()
+        or np.isfinite(run.evaluations["success"]).any()
+    )
 
 
 def cells(groups: Sequence[Group], missing: Sequence[Planned] = ()) -> list[Cell]:
     """The grid of what was begun, and whatever else was planned."""
     found: dict[tuple[str, str], Cell] = {}
     for one in groups:
-        beside = [run for other in groups if other.replay_ratio == one.replay_ratio for run in other.runs]
+        beside = [
+            run for other in groups if other.replay_ratio == one.replay_ratio for run in other.runs
+        ]
         tasks, seeds = sorted({run.task for run in beside}), sorted({run.seed for run in beside})
         for task in tasks:
             runs = {run.seed: run for run in one.runs if run.task == task}
-            states = {seed: runs[seed].status.state if seed in runs else "missing" for seed in seeds}
+            states = {
+                seed: runs[seed].status.state if seed in runs else "missing" for seed in seeds
+            }
             found[one.label, task] = Cell(one.label, task, states, runs)
     ratios = {one.replay_ratio for one in (*groups, *missing)}
     for plan in missing:
         label = _planned_label(plan, groups, several_ratios=len(ratios) > 1)
-        found.setdefault((label, plan.task), Cell(label, plan.task, {}, {})).seeds.setdefault(plan.seed, "missing")
+        found.setdefault((label, plan.task), Cell(label, plan.task, {}, {})).seeds.setdefault(
+            plan.seed, "missing"
+        )
     return [cell._replace(seeds=dict(sorted(cell.seeds.items()))) for cell in found.values()]
 
 
 def _planned_label(plan: Planned, groups: Sequence[Group], *, several_ratios: bool) -> str:
-    """What a planned run would be called: as its agent is, if that has begun. A plan knows no settings, so the name is all there is."""
+    """What a planned run would be called: as its agent is, if that has begun. A plan knows no
+    settings, so the name is all there is.
+    """
     same = [one for one in groups if (one.name, one.replay_ratio) == (plan.name, plan.replay_ratio)]
     named = [one for one in same if one.agent == plan.name]
-    return (named or same)[0].label if same else f"{plan.name}, RR {plan.replay_ratio}" if several_ratios else plan.name
+    return (
+        (named or same)[0].label
+        if same
+        else f"{plan.name}, RR {plan.replay_ratio}"
+        if several_ratios
+        else plan.name
+    )
 
 
-def seeds_told(groups: Sequence[Group], missing: Sequence[Planned] = (), tells: Callable[[RunRecord], bool] = evaluated) -> str:
-    """The end of a caption: how many seeds stand behind it, of how many, and what is missing. `tells` is whether a run has what is shown."""
-    counts = {one.label: [[tells(run) for run in one.runs if run.task == task] for task in sorted(one.tasks)] for one in groups}
-    told = counts_told({label: [(sum(some), len(some)) for some in tasks] for label, tasks in counts.items()})
+def seeds_told(
+    groups: Sequence[Group],
+    missing: Sequence[Planned] = (),
+    tells: Callable[[RunRecord], bool] = evaluated,
+) -> str:
+    """The end of a caption: how many seeds stand behind it, of how many, and what is missing.
+    `tells` is whether a run has what is shown.
+    """
+    counts = {
+        one.label: [
+            [tells(run) for run in one.runs if run.task == task] for task in sorted(one.tasks)
+        ]
+        for one in groups
+    }
+    told = counts_told(
+        {label: [(sum(some), len(some)) for some in tasks] for label, tasks in counts.items()}
+    )
     return f"Seeds of each task: {told}. {missing_told(groups, missing)}"
 
 
@@ -80,4 +112,8 @@ def missing_told(groups: Sequence[Group], missing: Sequence[Planned] = ()) -> st
     grid = cells(groups, missing)
     states = Counter(state for cell in grid for state in cell.seeds.values() if state != "done")
     gone = several([f"{states[state]} {state}" for state in STATES if states[state]])
-    return f"Not complete: {gone} of {count_told(sum(len(cell.seeds) for cell in grid), 'run')}." if states else "No run is missing."
+    return (
+        f"Not complete: {gone} of {count_told(sum(len(cell.seeds) for cell in grid), 'run')}."
+        if states
+        else "No run is missing."
+    )

@@ -1,6 +1,8 @@
-"""Many runs as columns of numbers: everything below a directory, read once, with what could not be read counted and named.
+"""Many runs as columns of numbers: everything below a directory, read once, with what could not be
+read counted and named.
 
-A run's files are read as plain JSON, without the code that wrote them. Nothing here decides what may be compared; `groups` does.
+A run's files are read as plain JSON, without the code that wrote them. Nothing here decides what
+may be compared; `groups` does.
 """
 
 import contextlib
@@ -22,14 +24,33 @@ from dualac.runs.versions import with_defaults
 Columns = dict[str, np.ndarray]
 State = Literal["done", "running", "interrupted", "failed"]
 
-EVALUATION = ("step", "episode", "return", "length", "success", "success_last", "value", "discounted_return")
+EVALUATION = (
+    "step",
+    "episode",
+    "return",
+    "length",
+    "success",
+    "success_last",
+    "value",
+    "discounted_return",
+)
 TRAINING_ROWS = 200  # of a run, evenly chosen: enough for any picture
 PLAN = "plan.json"  # of a sweep: what was ever planned in its directory
 DEEP = 4  # directories that a run is below its sweep's: agent, task, replay ratio, seed
 NEVER_ENTERED = ("checkpoints", "tensorboard")  # a run's own folders, large and without runs
-FRESH = 900  # seconds since its last row in which a run on another host counts as running: longer than a log interval or an evaluation
+# seconds since its last row in which a run on another host counts as running: longer than a log
+# interval or an evaluation
+FRESH = 900
 LARGEST = 2**63
-NEEDED: dict[str, type] = {"name": str, "task": str, "seed": int, "steps": int, "replay_ratio": int, "algorithm": dict, "protocol": dict}
+NEEDED: dict[str, type] = {
+    "name": str,
+    "task": str,
+    "seed": int,
+    "steps": int,
+    "replay_ratio": int,
+    "algorithm": dict,
+    "protocol": dict,
+}
 
 
 class Damage(NamedTuple):
@@ -62,7 +83,9 @@ class RunRecord:
     evaluations: Columns
     """a row an episode: EVALUATION; NaN where a run does not tell"""
     training: Columns
-    """a row a log interval, perhaps thinned: whatever numbers the run logged, by name, and `step`"""
+    """a row a log interval, perhaps thinned: whatever numbers the run logged, by name, and
+    `step`
+    """
     events: tuple[dict[str, Any], ...] = ()
     damaged: tuple[Damage, ...] = field(default=())
     experiment: str = ""
@@ -97,12 +120,27 @@ class RunRecord:
     def versions(self) -> dict[str, str]:
         found = self.machine.get("fingerprint", {})
         versions = found.get("versions") if isinstance(found, dict) else None
-        return {name: value for name, value in versions.items() if isinstance(value, str)} if isinstance(versions, dict) else {}
+        return (
+            {name: value for name, value in versions.items() if isinstance(value, str)}
+            if isinstance(versions, dict)
+            else {}
+        )
 
     @property
     def origins(self) -> list[dict[str, Any]]:
         """Where, by what command and from what code it was begun, and each time resumed."""
-        return [one for one in (self.machine, *(event for event in self.events if event.get("event") == "resumed" and "host" in event)) if one]
+        return [
+            one
+            for one in (
+                self.machine,
+                *(
+                    event
+                    for event in self.events
+                    if event.get("event") == "resumed" and "host" in event
+                ),
+            )
+            if one
+        ]
 
     def count(self, *kinds: str) -> int:
         return sum(event.get("event") in kinds for event in self.events)
@@ -122,7 +160,9 @@ class Planned(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """Every run that was found, everything that was not one after all, and what a plan has and the disk does not."""
+    """Every run that was found, everything that was not one after all, and what a plan has and the
+    disk does not.
+    """
 
     runs: list[RunRecord]
     damaged: list[Damage]
@@ -130,7 +170,9 @@ class Frame(NamedTuple):
 
 
 def read(places: Sequence[Path], *, training_rows: int | None = TRAINING_ROWS) -> Frame:
-    """The runs at or below some directories, in the order of their paths, each once. `training_rows` None reads every row of train.jsonl."""
+    """The runs at or below some directories, in the order of their paths, each once.
+    `training_rows` None reads every row of train.jsonl.
+    """
     runs: dict[str, RunRecord] = {}
     damaged: list[Damage] = []
     paths, plans = find(places, damaged)
@@ -141,10 +183,14 @@ def read(places: Sequence[Path], *, training_rows: int | None = TRAINING_ROWS) -
             damaged.append(Damage(path, str(error)))
     plan = {os.path.realpath(one.path): one for one in planned(plans, places, damaged)}
     found = [_as_planned(run, plan.pop(real, None)) for real, run in runs.items()]
-    return Frame(found, [*damaged, *(one for run in found for one in run.damaged)], list(plan.values()))
+    return Frame(
+        found, [*damaged, *(one for run in found for one in run.damaged)], list(plan.values())
+    )
 
 
-def planned(plans: Sequence[Path], places: Sequence[Path], damaged: list[Damage]) -> Iterable[Planned]:
+def planned(
+    plans: Sequence[Path], places: Sequence[Path], damaged: list[Damage]
+) -> Iterable[Planned]:
     """The runs of some plan.json's that are, or will be, at or below these directories."""
     homes = [os.path.realpath(place) for place in places]
     for plan in plans:
@@ -153,11 +199,29 @@ def planned(plans: Sequence[Path], places: Sequence[Path], damaged: list[Damage]
             told = read_object(plan)
             for cell in told["runs"]:
                 for seed in cell["seeds"]:
-                    _require({**cell, "seed": seed}, ("name", "task", "replay_ratio", "seed", "steps"))
+                    _require(
+                        {**cell, "seed": seed}, ("name", "task", "replay_ratio", "seed", "steps")
+                    )
                     folder = cell["task"].replace("/", "-").replace(":", "-")
-                    path = plan.parent / cell["name"] / folder / f"rr{cell['replay_ratio']}" / f"seed{seed}"
-                    if within or any(Path(os.path.realpath(path)).is_relative_to(home) for home in homes):
-                        yield Planned(cell["name"], cell["task"], cell["replay_ratio"], seed, cell["steps"], path, str(told.get("experiment", "")))
+                    path = (
+                        plan.parent
+                        / cell["name"]
+                        / folder
+                        / f"rr{cell['replay_ratio']}"
+                        / f"seed{seed}"
+                    )
+                    if within or any(
+                        Path(os.path.realpath(path)).is_relative_to(home) for home in homes
+                    ):
+                        yield Planned(
+                            cell["name"],
+                            cell["task"],
+                            cell["replay_ratio"],
+                            seed,
+                            cell["steps"],
+                            path,
+                            str(told.get("experiment", "")),
+                        )
         except (DataError, KeyError, TypeError) as error:
             damaged.append(Damage(plan, f"it cannot be used: {error}"))
 
@@ -169,15 +233,25 @@ def _as_planned(run: RunRecord, plan: Planned | None) -> RunRecord:
     run = replace(run, experiment=plan.experiment)
     if run.status.state != "done" or run.status.step >= plan.steps:
         return run
-    return replace(run, status=run.status._replace(state="interrupted", reason=f"the plan goes on to step {plan.steps}"))
+    return replace(
+        run,
+        status=run.status._replace(
+            state="interrupted", reason=f"the plan goes on to step {plan.steps}"
+        ),
+    )
 
 
 def agree(one: RunRecord, other: RunRecord, columns: Sequence[str] = EVALUATION) -> bool:
-    """Whether the episodes that both were evaluated in tell the same. A run that once ended earlier has an evaluation there that others have not."""
+    """Whether the episodes that both were evaluated in tell the same. A run that once ended earlier
+    has an evaluation there that others have not.
+    """
     ours, theirs = _episodes(one), _episodes(other)
     shared = ours.keys() & theirs.keys()
     mine, its = [ours[key] for key in shared], [theirs[key] for key in shared]
-    return all(np.array_equal(one.evaluations[name][mine], other.evaluations[name][its], equal_nan=True) for name in columns)
+    return all(
+        np.array_equal(one.evaluations[name][mine], other.evaluations[name][its], equal_nan=True)
+        for name in columns
+    )
 
 
 def _episodes(run: RunRecord) -> dict[tuple[float, int], int]:
@@ -191,14 +265,16 @@ def _episodes(run: RunRecord) -> dict[tuple[float, int], int]:
 
 
 def furthest(run: RunRecord) -> tuple[float, int]:
-    """Of copies of one run, the largest of these is to count: the last step, then the number of rows."""
+    """Of copies of one run, the largest of these is to count: the last step, then the number of
+    rows.
+    """
     steps = run.evaluations["step"]
     return float(steps.max(initial=-1.0)), len(steps)
 
 
 def find(places: Sequence[Path], damaged: list[Damage]) -> tuple[dict[str, Path], list[Path]]:
-    """The directories with a run.json below any of these, by their real paths, and the plans that speak of them: those below, and those of the
-    directories above. What cannot be entered is named.
+    """The directories with a run.json below any of these, by their real paths, and the plans that
+    speak of them: those below, and those of the directories above. What cannot be entered is named.
     """
     runs: dict[str, Path] = {}
     plans: dict[Path, Path] = {}
@@ -210,7 +286,10 @@ def find(places: Sequence[Path], damaged: list[Damage]) -> tuple[dict[str, Path]
                 runs.setdefault(os.path.realpath(home), Path(home))
             if PLAN in files:
                 plans.setdefault(Path(home).resolve(), Path(home) / PLAN)
-        damaged.extend(Damage(Path(str(error.filename)), error.strerror or "cannot be entered") for error in told)
+        damaged.extend(
+            Damage(Path(str(error.filename)), error.strerror or "cannot be entered")
+            for error in told
+        )
         for home in place.resolve().parents[:DEEP]:
             if (home / PLAN).is_file():
                 plans.setdefault(home, home / PLAN)
@@ -238,8 +317,28 @@ def read_run(path: Path, *, training_rows: int | None = TRAINING_ROWS) -> RunRec
     names = dict.fromkeys(name for row in thinned for name in row)
     training = {name: column(thinned, name) for name in names}
     events = tuple(read_lines(path / "events.jsonl", damaged, needed="event"))
-    reached = int(max([0.0, *(np.nanmax(rows["step"], initial=0.0) for rows in (evaluations, training) if "step" in rows)]))
-    return RunRecord(path, with_defaults(spec), machine, _status(path, spec, events, reached), evaluations, training, events, tuple(damaged))
+    reached = int(
+        max(
+            [
+                0.0,
+                *(
+                    np.nanmax(rows["step"], initial=0.0)
+                    for rows in (evaluations, training)
+                    if "step" in rows
+                ),
+            ]
+        )
+    )
+    return RunRecord(
+        path,
+        with_defaults(spec),
+        machine,
+        _status(path, spec, events, reached),
+        evaluations,
+        training,
+        events,
+        tuple(damaged),
+    )
 
 
 def _require(spec: dict[str, Any], names: Iterable[str]) -> None:
@@ -257,10 +356,14 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:59] + "…"
 
 
-def read_lines(path: Path, damaged: list[Damage], *, needed: str, most: int | None = None) -> list[dict[str, Any]]:
-    """The rows of a JSONL file that are whole and have what is needed; at most so many of them, evenly chosen, with the last.
+def read_lines(
+    path: Path, damaged: list[Damage], *, needed: str, most: int | None = None
+) -> list[dict[str, Any]]:
+    """The rows of a JSONL file that are whole and have what is needed; at most so many of them,
+    evenly chosen, with the last.
 
-    A last line without an end is what a kill, or a run that is still writing, leaves, and is no damage.
+    A last line without an end is what a kill, or a run that is still writing, leaves, and is no
+    damage.
     """
     try:
         content = path.read_bytes() if path.exists() else b""
@@ -271,14 +374,20 @@ def read_lines(path: Path, damaged: list[Damage], *, needed: str, most: int | No
     chosen = range(len(lines))
     if most is not None and len(lines) > most:
         chosen = np.unique(np.linspace(0, len(lines) - 1, most).astype(int)).tolist()
-        broken = [number for number, line in enumerate(lines) if not (line.startswith(b"{") and line.endswith(b"}"))]
+        broken = [
+            number
+            for number, line in enumerate(lines)
+            if not (line.startswith(b"{") and line.endswith(b"}"))
+        ]
         chosen = sorted({*chosen, *broken})
     rows = _parse([lines[number] for number in chosen])
     good = [isinstance(row, dict) and _usable(row.get(needed), needed) for row in rows]
     bad = [number + 1 for number, fine in zip(chosen, good, strict=True) if not fine]
     if bad:
         named = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
-        damaged.append(Damage(path, f"{len(bad)} damaged line{'s' * (len(bad) > 1)} passed over ({named})"))
+        damaged.append(
+            Damage(path, f"{len(bad)} damaged line{'s' * (len(bad) > 1)} passed over ({named})")
+        )
     return [row for row, fine in zip(rows, good, strict=True) if fine]
 
 
@@ -339,26 +448,45 @@ def _encodable(tree: Any) -> Any:
     return tree.encode(errors="backslashreplace").decode() if isinstance(tree, str) else tree
 
 
-def _status(path: Path, spec: dict[str, Any], events: Sequence[dict[str, Any]], reached: int) -> Status:
+def _status(
+    path: Path, spec: dict[str, Any], events: Sequence[dict[str, Any]], reached: int
+) -> Status:
     with contextlib.suppress(DataError):
         failed = read_object(path / "FAILED")
         step = failed.get("step")
-        return Status("failed", step if isinstance(step, int) and 0 <= step < LARGEST else reached, str(failed.get("reason", "")))
+        return Status(
+            "failed",
+            step if isinstance(step, int) and 0 <= step < LARGEST else reached,
+            str(failed.get("reason", "")),
+        )
     if (path / "FAILED").exists():
         return Status("failed", reached, "its FAILED cannot be read")
     if reached >= spec["steps"]:
         return Status("done", reached)
-    last = next((event for event in reversed(events) if event["event"] in ("started", "resumed", "interrupted", "done")), {})
+    last = next(
+        (
+            event
+            for event in reversed(events)
+            if event["event"] in ("started", "resumed", "interrupted", "done")
+        ),
+        {},
+    )
     if last.get("event") in ("started", "resumed") and at_work(path):
         return Status("running", reached)
     if last.get("event") == "interrupted":  # after a checkpoint, perhaps before its first row
-        return Status("interrupted", max(reached, int(_number(last.get("step")) if _usable(last.get("step"), "step") else 0)), "stopped by a signal")
+        return Status(
+            "interrupted",
+            max(
+                reached, int(_number(last.get("step")) if _usable(last.get("step"), "step") else 0)
+            ),
+            "stopped by a signal",
+        )
     return Status("interrupted", reached, "it stopped without a word" if events else "")
 
 
 def at_work(path: Path) -> bool:
-    """Whether the process that wrote the lock is still there; on another host, whether it wrote a row lately. The lock itself is left alone: to try
-    it could turn away the run's own process.
+    """Whether the process that wrote the lock is still there; on another host, whether it wrote a
+    row lately. The lock itself is left alone: to try it could turn away the run's own process.
     """
     with contextlib.suppress(DataError, OSError):
         owner = read_object(path / "lock")
@@ -367,5 +495,9 @@ def at_work(path: Path) -> bool:
                 os.kill(owner["pid"], 0)
             return True
         if isinstance(owner.get("host"), str) and owner["host"] != platform.node():
-            return time.time() - max((rows.stat().st_mtime for rows in path.glob("*.jsonl")), default=0.0) < FRESH
+            return (
+                time.time()
+                - max((rows.stat().st_mtime for rows in path.glob("*.jsonl")), default=0.0)
+                < FRESH
+            )
     return False

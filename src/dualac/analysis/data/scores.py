@@ -26,7 +26,9 @@ Bounds = Mapping[str, tuple[float, float]]  # by task; "" is for every task that
 
 
 def scale(run: RunRecord, bounds: Bounds) -> Scale | None:
-    """None where nobody knows what a good return is: the task is then plotted, and enters no aggregate."""
+    """None where nobody knows what a good return is: the task is then plotted, and enters no
+    aggregate.
+    """
     given = bounds.get(run.task)
     if given:
         return Scale("return", *given, f"return, {given[0]:g} to {given[1]:g}")
@@ -34,14 +36,21 @@ def scale(run: RunRecord, bounds: Bounds) -> Scale | None:
         return Scale("return", 0.0, 1000.0, "return / 1000")
     if run.suite in ("metaworld", "myosuite"):
         rule = run.spec["protocol"].get("success", "any")
-        return Scale(SUCCESS.get(rule, "success"), 0.0, 1.0, f"success at {'any' if rule == 'any' else 'the last'} step")
+        return Scale(
+            SUCCESS.get(rule, "success"),
+            0.0,
+            1.0,
+            f"success at {'any' if rule == 'any' else 'the last'} step",
+        )
     if "" in bounds:
         return Scale("return", *bounds[""], f"return, {bounds[''][0]:g} to {bounds[''][1]:g}")
     return None
 
 
 def by_step(columns: Columns, name: str) -> Curve:
-    """The mean of a column over the episodes of each evaluation; NaN where no episode has a number."""
+    """The mean of a column over the episodes of each evaluation; NaN where no episode has a
+    number.
+    """
     steps, where = np.unique(columns["step"], return_inverse=True)
     values = columns[name]
     there = np.isfinite(values)
@@ -54,19 +63,29 @@ def score_curve(run: RunRecord, bounds: Bounds) -> Curve:
     """Scores where the task has a scale, returns where it has none."""
     found = scale(run, bounds)
     curve = by_step(run.evaluations, found.column if found else "return")
-    return Curve(curve.steps, (curve.returns - found.low) / (found.high - found.low)) if found else curve
+    return (
+        Curve(curve.steps, (curve.returns - found.low) / (found.high - found.low))
+        if found
+        else curve
+    )
 
 
 def held(curve: Curve, steps: np.ndarray) -> np.ndarray:
-    """A curve at other steps: the last evaluation at or before each; NaN before the first and beyond the last."""
+    """A curve at other steps: the last evaluation at or before each; NaN before the first and
+    beyond the last.
+    """
     if not len(curve.steps):
         return np.full(len(steps), np.nan)
     place = np.searchsorted(curve.steps, steps, side="right") - 1
-    return np.where((place >= 0) & (steps <= curve.steps[-1]), curve.returns[np.maximum(place, 0)], np.nan)
+    return np.where(
+        (place >= 0) & (steps <= curve.steps[-1]), curve.returns[np.maximum(place, 0)], np.nan
+    )
 
 
 def grid(curves: Iterable[Curve], last: float = np.inf, most: int = GRID) -> np.ndarray:
-    """Steps at which any of the curves was evaluated, evenly thinned to a picture's worth, the last among them."""
+    """Steps at which any of the curves was evaluated, evenly thinned to a picture's worth, the last
+    among them.
+    """
     found = [curve.steps for curve in curves if len(curve.steps)]
     steps = np.unique(np.concatenate(found)) if found else np.array([])
     steps = steps[steps <= last]
@@ -75,12 +94,22 @@ def grid(curves: Iterable[Curve], last: float = np.inf, most: int = GRID) -> np.
 
 def evenly(count: int, most: int) -> np.ndarray:
     """Places of a row that are enough for a picture, the first and the last among them."""
-    return np.arange(count) if count <= most else np.unique(np.linspace(0, count - 1, most).round().astype(int))
+    return (
+        np.arange(count)
+        if count <= most
+        else np.unique(np.linspace(0, count - 1, most).round().astype(int))
+    )
 
 
 def paired(ours: Sequence[RunRecord], theirs: Sequence[RunRecord], tasks: Iterable[str]) -> bool:
-    """Whether two algorithms have the same seeds on every task: then seeds are compared in pairs."""
-    return all([run.seed for run in ours if run.task == task] == [run.seed for run in theirs if run.task == task] for task in tasks)
+    """Whether two algorithms have the same seeds on every task: then seeds are compared in
+    pairs.
+    """
+    return all(
+        [run.seed for run in ours if run.task == task]
+        == [run.seed for run in theirs if run.task == task]
+        for task in tasks
+    )
 
 
 class Board:

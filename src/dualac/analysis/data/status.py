@@ -1,4 +1,6 @@
-"""How far a directory of runs is: done, running, failed, or missing from its plan. Fast: of a finished run two small files are read."""
+"""How far a directory of runs is: done, running, failed, or missing from its plan. Fast: of a
+finished run two small files are read.
+"""
 
 import json
 import os
@@ -30,7 +32,9 @@ class Mark(NamedTuple):
 
 
 def survey(place: Path) -> tuple[list[Mark], list[Damage]]:
-    """Every run at or below a directory, and those that its plan, or a plan below it, has and the disk does not."""
+    """Every run at or below a directory, and those that its plan, or a plan below it, has and the
+    disk does not.
+    """
     damaged: list[Damage] = []
     marks: dict[str, Mark] = {}
     paths, plans = find([place], damaged)
@@ -50,14 +54,30 @@ def survey(place: Path) -> tuple[list[Mark], list[Damage]]:
 
 def look(path: Path) -> Mark:
     spec = read_object(path / "run.json")
-    mark = Mark(spec["name"], spec["task"], spec["replay_ratio"], spec["seed"], spec["steps"], "interrupted", path=path)
+    mark = Mark(
+        spec["name"],
+        spec["task"],
+        spec["replay_ratio"],
+        spec["seed"],
+        spec["steps"],
+        "interrupted",
+        path=path,
+    )
     if (path / "FAILED").exists():
         told = read_object(path / "FAILED")
-        return mark._replace(state="failed", step=told.get("step") or last_step(path), reason=str(told.get("reason", "")))
-    step = read_object(path / "DONE").get("step", 0) if (path / "DONE").exists() else 0  # of one that was extended since, it is not the end
+        return mark._replace(
+            state="failed",
+            step=told.get("step") or last_step(path),
+            reason=str(told.get("reason", "")),
+        )
+    step = (
+        read_object(path / "DONE").get("step", 0) if (path / "DONE").exists() else 0
+    )  # of one that was extended since, it is not the end
     if step >= mark.steps:
         return mark._replace(state="done", step=step)
-    return mark._replace(state="running" if at_work(path) else "interrupted", step=max(step, last_step(path)))
+    return mark._replace(
+        state="running" if at_work(path) else "interrupted", step=max(step, last_step(path))
+    )
 
 
 def last_step(path: Path) -> int:

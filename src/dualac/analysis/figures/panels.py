@@ -1,4 +1,6 @@
-"""How each figure is drawn, by matplotlib, without a screen. An agent's ink is the same in all of them."""
+"""How each figure is drawn, by matplotlib, without a screen. An agent's ink is the same in all of
+them.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -28,7 +30,10 @@ ADJUSTED = {  # the paper's four panels, and what is read for each
     "KL weight": ("train/kl_weight",),
     "KL per action dimension": ("train/kl",),
 }
-LOGARITHMIC = ("Q spread / Q mean", "KL per action dimension")  # they fall by orders of magnitude in the first steps
+LOGARITHMIC = (
+    "Q spread / Q mean",
+    "KL per action dimension",
+)  # they fall by orders of magnitude in the first steps
 
 
 def caption(panels: Sequence[Panel], summary: Summary) -> str:
@@ -37,15 +42,26 @@ def caption(panels: Sequence[Panel], summary: Summary) -> str:
     for panel in panels:
         start = f"from {steps_told(panel.start)} " if panel.start else ""
         what = f"Mean score on the way {start}to" if panel.area else "Scores at"
-        words.append(f"{panel.title}: {what.lower()} {steps_told(panel.at)} steps over {count_told(len(panel.tasks), 'task')}")
+        words.append(
+            f"{panel.title}: {what.lower()} {steps_told(panel.at)} steps over "
+            f"{count_told(len(panel.tasks), 'task')}"
+        )
     told = "; ".join(words)
     left = sorted({task for panel in panels for task in panel.left_out})
     holes = f" Not in every algorithm's runs, and left out: {several(left)}." if left else ""
-    seeds = [f"Seeds of each task{f', {panel.title}' if len(panels) > 1 else ''}: {counts_told(panel.counts())}." for panel in panels if panel.tasks]
+    seeds = [
+        f"Seeds of each task{f', {panel.title}' if len(panels) > 1 else ''}: "
+        f"{counts_told(panel.counts())}."
+        for panel in panels
+        if panel.tasks
+    ]
     gone = missing_told(summary.groups, summary.frame.missing)
     apart = sorted({one.label for panel in panels for one in panel.apart})
     behind = f" Too far behind to be compared: {several(apart)}." if apart else ""
-    return f"IQM with 95 % stratified-bootstrap intervals. {told[:1].upper()}{told[1:]}. {' '.join(seeds)} {gone}{holes}{behind}"
+    return (
+        f"IQM with 95 % stratified-bootstrap intervals. {told[:1].upper()}{told[1:]}. "
+        f"{' '.join(seeds)} {gone}{holes}{behind}"
+    )
 
 
 def efficiency(panels: Sequence[Panel], colours: Inks) -> Figure:
@@ -53,7 +69,13 @@ def efficiency(panels: Sequence[Panel], colours: Inks) -> Figure:
         figure, grid_of = _figure(len(panels), 2, (5.2, 3.8))
         for axes, panel in zip(grid_of, panels, strict=False):
             for one in panel.groups:
-                _band(axes, panel.steps, panel.bands[one.label], colours[one.agent], panel.names()[one.label])
+                _band(
+                    axes,
+                    panel.steps,
+                    panel.bands[one.label],
+                    colours[one.agent],
+                    panel.names()[one.label],
+                )
             _finish(axes, panel.title, "IQM")
         return figure
 
@@ -87,15 +109,34 @@ def final(panels: Sequence[Panel], colours: Inks) -> Figure:
         most = max(len(panel.groups) for panel in panels)
         figure, grid_of = _figure(len(columns), 4, (3.6, 1.2 + 0.34 * most))
         for axes, (panel, suite) in zip(grid_of, columns, strict=False):
-            found = panel.suites[suite] if suite else {label: some["IQM"] for label, some in panel.aggregates.items()}
+            found = (
+                panel.suites[suite]
+                if suite
+                else {label: some["IQM"] for label, some in panel.aggregates.items()}
+            )
             ranked = panel.ranked()[::-1]
             for place, one in enumerate(ranked):
                 estimate = found[one.label]
-                axes.barh(place, np.nan_to_num(estimate.estimate), color=colours[one.agent].colour, height=0.7)
+                axes.barh(
+                    place,
+                    np.nan_to_num(estimate.estimate),
+                    color=colours[one.agent].colour,
+                    height=0.7,
+                )
                 if estimate.defined:
-                    axes.plot([estimate.low, estimate.high], [place, place], color="#333333", linewidth=1.6, solid_capstyle="butt")
+                    axes.plot(
+                        [estimate.low, estimate.high],
+                        [place, place],
+                        color="#333333",
+                        linewidth=1.6,
+                        solid_capstyle="butt",
+                    )
             axes.set_yticks(
-                range(len(ranked)), [name if len(name) < 34 else name[:33] + "…" for name in (panel.names()[one.label] for one in ranked)]
+                range(len(ranked)),
+                [
+                    name if len(name) < 34 else name[:33] + "…"
+                    for name in (panel.names()[one.label] for one in ranked)
+                ],
             )
             axes.grid(visible=False, axis="y")
             axes.set_title(f"{panel.title}\n{suite or 'all tasks'}", loc="left", fontsize=9)
@@ -109,15 +150,27 @@ def tasks(summary: Summary) -> Figure:
     """A panel a task and replay ratio: every seed a thin line, the mean over seeds a thick one."""
     ratios = sorted({one.replay_ratio for one in summary.groups})
     cells = [
-        (ratio, task) for ratio in ratios for task in summary.tasks if any(one.replay_ratio == ratio and task in one.tasks for one in summary.groups)
+        (ratio, task)
+        for ratio in ratios
+        for task in summary.tasks
+        if any(one.replay_ratio == ratio and task in one.tasks for one in summary.groups)
     ]
     with mpl.rc_context(STYLE):
         figure, grid_of = _figure(len(cells), COLUMNS, (3.0, 2.3))
         for axes, (ratio, task) in zip(grid_of, cells, strict=False):
             for one in summary.groups:
-                curves = [summary.board.curve(run) for run in one.runs if run.task == task] if one.replay_ratio == ratio else []
+                curves = (
+                    [summary.board.curve(run) for run in one.runs if run.task == task]
+                    if one.replay_ratio == ratio
+                    else []
+                )
                 _seeds(axes, curves, summary.inks[one.agent], one.agent)
-            _finish(axes, task if len(ratios) == 1 else f"{task}, RR {ratio}", "score" if summary.board.scaled[task] else "return", legend=False)
+            _finish(
+                axes,
+                task if len(ratios) == 1 else f"{task}, RR {ratio}",
+                "score" if summary.board.scaled[task] else "return",
+                legend=False,
+            )
         _legend(figure, grid_of)
         return figure
 
@@ -138,7 +191,10 @@ def together(groups: Sequence[Group], summary: Summary) -> Figure:
 
 def ratio_dashes(groups: Sequence[Group]) -> list[str]:
     """An agent keeps its colour; its replay ratios are told apart by dashes."""
-    ratios = {name: sorted({one.replay_ratio for one in groups if one.name == name}) for name in {one.name for one in groups}}
+    ratios = {
+        name: sorted({one.replay_ratio for one in groups if one.name == name})
+        for name in {one.name for one in groups}
+    }
     return [DASHES[ratios[one.name].index(one.replay_ratio) % len(DASHES)] for one in groups]
 
 
@@ -152,7 +208,14 @@ def adjustments(groups: Sequence[Group]) -> Figure:
             for task in sorted(one.tasks):
                 line = adjusted([run.training for run in one.runs if run.task == task], columns)
                 ink = inks(names)[task]
-                axes.plot(line.steps, line.returns, color=ink.colour, linestyle=ink.linestyle, linewidth=1.1, label=task)
+                axes.plot(
+                    line.steps,
+                    line.returns,
+                    color=ink.colour,
+                    linestyle=ink.linestyle,
+                    linewidth=1.1,
+                    label=task,
+                )
             if title in LOGARITHMIC and axes.lines:
                 axes.set_yscale("log")
                 legible(axes.yaxis)
@@ -166,26 +229,57 @@ def adjusted(logs: Sequence[dict[str, np.ndarray]], columns: tuple[str, ...]) ->
     curves = []
     for log in logs:
         if all(name in log for name in columns):
-            values = log[columns[0]] if len(columns) == 1 else log[columns[0]] / np.where(log[columns[1]] == 0, np.nan, np.abs(log[columns[1]]))
+            values = (
+                log[columns[0]]
+                if len(columns) == 1
+                else log[columns[0]]
+                / np.where(log[columns[1]] == 0, np.nan, np.abs(log[columns[1]]))
+            )
             there = np.isfinite(values)
             curves.append(Curve(log["step"][there], values[there]))
     steps = grid(curves)
-    return Curve(steps, statistics.task_means(np.array([held(one, steps) for one in curves]).T[:, :, None])[:, 0] if curves else steps)
+    return Curve(
+        steps,
+        statistics.task_means(np.array([held(one, steps) for one in curves]).T[:, :, None])[:, 0]
+        if curves
+        else steps,
+    )
 
 
 def overestimations(groups: Sequence[Group], colours: Inks) -> Figure:
     suites = sorted({run.suite for one in groups for run in one.runs})
     ratios = sorted({one.replay_ratio for one in groups})
-    cells = [(r, s) for r in ratios for s in suites if any(one.replay_ratio == r and run.suite == s for one in groups for run in one.runs)]
+    cells = [
+        (r, s)
+        for r in ratios
+        for s in suites
+        if any(one.replay_ratio == r and run.suite == s for one in groups for run in one.runs)
+    ]
     with mpl.rc_context(STYLE):
         figure, grid_of = _figure(len(cells), 3, (4.4, 3.2))
         for axes, (ratio, suite) in zip(grid_of, cells, strict=False):
             for one in groups:
                 ink = colours[one.agent]
-                here = [run.task for run in one.runs if run.suite == suite] if one.replay_ratio == ratio else []
-                steps = grid([Curve(run.evaluations["step"], run.evaluations["value"]) for run in one.runs if run.task in here])
+                here = (
+                    [run.task for run in one.runs if run.suite == suite]
+                    if one.replay_ratio == ratio
+                    else []
+                )
+                steps = grid(
+                    [
+                        Curve(run.evaluations["step"], run.evaluations["value"])
+                        for run in one.runs
+                        if run.task in here
+                    ]
+                )
                 if len(steps):
-                    axes.plot(steps, overestimation(one, here, steps), color=ink.colour, linestyle=ink.linestyle, label=one.agent)
+                    axes.plot(
+                        steps,
+                        overestimation(one, here, steps),
+                        color=ink.colour,
+                        linestyle=ink.linestyle,
+                        label=one.agent,
+                    )
             axes.axhline(1.0, color="#777777", linestyle="--", linewidth=1)
             axes.set_yscale("log")
             legible(axes.yaxis)
@@ -201,9 +295,19 @@ def shares(rows: Sequence[Share], label: str) -> Figure:
         for axes, title in zip(grid_of, titles, strict=False):
             some = [row for row in rows if row.panel == title][::-1]
             for place, row in enumerate(some):
-                axes.barh(place, np.nan_to_num(row.found.estimate), color="#0072B2" if row.default else "#56B4E9", height=0.7)
+                axes.barh(
+                    place,
+                    np.nan_to_num(row.found.estimate),
+                    color="#0072B2" if row.default else "#56B4E9",
+                    height=0.7,
+                )
                 if row.found.defined and math.isfinite(row.found.high):
-                    axes.plot([row.found.low, row.found.high], [place, place], color="#333333", linewidth=1.6)
+                    axes.plot(
+                        [row.found.low, row.found.high],
+                        [place, place],
+                        color="#333333",
+                        linewidth=1.6,
+                    )
             axes.set_yticks(range(len(some)), [row.label for row in some])
             for tick, row in zip(axes.get_yticklabels(), some, strict=True):
                 tick.set_fontweight("bold" if row.default else "normal")
@@ -234,18 +338,33 @@ def _seeds(axes: Axes, curves: list[Curve], ink: Ink, label: str) -> None:
     for curve in curves:
         axes.plot(curve.steps, curve.returns, color=ink.colour, linewidth=0.6, alpha=0.45)
     steps = grid(curves)
-    mean = statistics.task_means(np.array([held(curve, steps) for curve in curves]).T[:, :, None])[:, 0]
+    mean = statistics.task_means(np.array([held(curve, steps) for curve in curves]).T[:, :, None])[
+        :, 0
+    ]
     axes.plot(steps, mean, color=ink.colour, linestyle=ink.linestyle, linewidth=1.8, label=label)
 
 
 def _legend(figure: Figure, some: Sequence[Axes]) -> None:
     """One for all panels."""
-    handles = {label: line for axes in some for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    handles = {
+        label: line
+        for axes in some
+        for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
     if handles:
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+        figure.legend(
+            handles.values(),
+            handles.keys(),
+            loc="outside lower center",
+            ncols=4,
+            frameon=False,
+            fontsize=8,
+        )
 
 
-def _finish(axes: Axes, title: str, label: str, x: str = "environment steps", *, legend: bool = True) -> None:
+def _finish(
+    axes: Axes, title: str, label: str, x: str = "environment steps", *, legend: bool = True
+) -> None:
     axes.set_title(title, loc="left", fontsize=9)
     axes.set_xlabel(x)
     axes.set_ylabel(label)

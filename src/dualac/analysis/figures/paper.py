@@ -1,4 +1,6 @@
-"""The figures of the paper, each from whatever runs there are: which of them these can make, and what the others would need."""
+"""The figures of the paper, each from whatever runs there are: which of them these can make, and
+what the others would need.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -70,7 +72,11 @@ def value_told(run: RunRecord) -> bool:
 
 def hard(summary: Summary) -> list[Group]:
     """The agents that the hardest tasks are about, on them, at whatever replay ratio each needs."""
-    groups = [one._replace(runs=[run for run in one.runs if run.task in HARD]) for one in summary.groups if one.name in HARD_AGENTS]
+    groups = [
+        one._replace(runs=[run for run in one.runs if run.task in HARD])
+        for one in summary.groups
+        if one.name in HARD_AGENTS
+    ]
     return [one for one in groups if one.runs]
 
 
@@ -80,43 +86,76 @@ def hard_told(summary: Summary, groups: Sequence[Group]) -> str:
 
 def _sample_efficiency(summary: Summary) -> Made:
     scored = [panel for panel in summary.panels if panel.bands]
-    return (lambda: panels.efficiency(scored, summary.inks), panels.caption(scored, summary)) if scored else None
+    return (
+        (lambda: panels.efficiency(scored, summary.inks), panels.caption(scored, summary))
+        if scored
+        else None
+    )
 
 
 def _final_score(summary: Summary) -> Made:
     scored = [panel for panel in summary.panels if panel.bands]
-    return (lambda: panels.final(scored, summary.inks), panels.caption(scored, summary)) if scored else None
+    return (
+        (lambda: panels.final(scored, summary.inks), panels.caption(scored, summary))
+        if scored
+        else None
+    )
 
 
 def _curves(summary: Summary) -> Made:
-    return (lambda: panels.tasks(summary), seeds_told(summary.groups, summary.frame.missing)) if summary.tasks else None
+    return (
+        (lambda: panels.tasks(summary), seeds_told(summary.groups, summary.frame.missing))
+        if summary.tasks
+        else None
+    )
 
 
 def _adjustments(summary: Summary) -> Made:
     dual = [one for one in summary.groups if one.name == BASE and any(map(dual_told, one.runs))]
-    told = f"Of {BASE}, a line a task, the mean over its seeds. {seeds_told(dual, planned_of(summary, dual), dual_told)}"
+    told = (
+        f"Of {BASE}, a line a task, the mean over its seeds. "
+        f"{seeds_told(dual, planned_of(summary, dual), dual_told)}"
+    )
     return (lambda: panels.adjustments(dual), told) if dual else None
 
 
 def _hard(summary: Summary) -> Made:
     groups = hard(summary)
-    return (lambda: panels.together(groups, summary), hard_told(summary, groups)) if groups else None
+    return (
+        (lambda: panels.together(groups, summary), hard_told(summary, groups)) if groups else None
+    )
 
 
 def _design(summary: Summary) -> Made:
     rows = design(summary, BASE)
-    return (lambda: panels.shares(rows, "score relative to base"), seeds_told(summary.groups, summary.frame.missing)) if rows else None
+    return (
+        (
+            lambda: panels.shares(rows, "score relative to base"),
+            seeds_told(summary.groups, summary.frame.missing),
+        )
+        if rows
+        else None
+    )
 
 
 def _sensitivity(summary: Summary) -> Made:
     rows = sensitivity(summary, REFERENCE)
-    return (lambda: panels.shares(rows, f"percent over {REFERENCE}"), seeds_told(summary.groups, summary.frame.missing)) if rows else None
+    return (
+        (
+            lambda: panels.shares(rows, f"percent over {REFERENCE}"),
+            seeds_told(summary.groups, summary.frame.missing),
+        )
+        if rows
+        else None
+    )
 
 
 def _wall_clock(summary: Summary) -> Made:
     both = only(summary, names=WALL_CLOCK)
     some = [panel for panel in both.panels if panel.bands and any(panel.clocks.values())]
-    if not some or not all(any(one.name == name for panel in some for one in panel.groups) for name in WALL_CLOCK):
+    if not some or not all(
+        any(one.name == name for panel in some for one in panel.groups) for name in WALL_CLOCK
+    ):
         return None
     return lambda: panels.clock(some, summary.inks), panels.caption(some, both)
 
@@ -125,7 +164,11 @@ def _named(names: Sequence[str]) -> Callable[[Summary], Made]:
     def make(summary: Summary) -> Made:
         some = among(summary, names)
         scored = [panel for panel in some.panels if panel.bands] if some else []
-        return (lambda: panels.efficiency(scored, summary.inks), panels.caption(scored, some)) if some and scored else None
+        return (
+            (lambda: panels.efficiency(scored, summary.inks), panels.caption(scored, some))
+            if some and scored
+            else None
+        )
 
     return make
 
@@ -140,20 +183,41 @@ def _overestimation(summary: Summary) -> Made:
     telling = [one for one in summary.groups if any(map(value_told, one.runs))]
     if not telling:
         return None
-    told = "Mean |Q| over mean |G| of the evaluation episodes, averaged over runs; 1 is neither too high nor too low."
-    return lambda: panels.overestimations(telling, summary.inks), f"{told} {seeds_told(telling, planned_of(summary, telling), value_told)}"
+    told = (
+        "Mean |Q| over mean |G| of the evaluation episodes, averaged over runs; 1 is neither too "
+        "high nor too low."
+    )
+    return lambda: panels.overestimations(
+        telling, summary.inks
+    ), f"{told} {seeds_told(telling, planned_of(summary, telling), value_told)}"
 
 
 FIGURES: dict[str, tuple[str, Callable[[Summary], Made], str]] = {
     "sample-efficiency": ("Sample efficiency", _sample_efficiency, "a task with scores"),
     "final-score": ("Final score", _final_score, "a task with scores"),
     "adjustments": ("How the duals adjust", _adjustments, f"runs of {BASE}"),
-    "hard-tasks": ("The hardest tasks", _hard, f"runs of {several(HARD_AGENTS)} on {several(HARD)}"),
-    "design-table": ("What each part of the design is worth", _design, "dac and its ablations (dac:no-kl, ...)"),
+    "hard-tasks": (
+        "The hardest tasks",
+        _hard,
+        f"runs of {several(HARD_AGENTS)} on {several(HARD)}",
+    ),
+    "design-table": (
+        "What each part of the design is worth",
+        _design,
+        "dac and its ablations (dac:no-kl, ...)",
+    ),
     "sensitivity": ("Sensitivity", _sensitivity, "sac, and dac with several values of one setting"),
     "wall-clock": ("Against time", _wall_clock, f"runs of {several(WALL_CLOCK)}"),
     "layer-norm": ("Layer norm", _named(LAYER_NORM), f"runs of {several(LAYER_NORM)}"),
-    "overestimation": ("Overestimation", _overestimation, "runs whose evaluations tell the critics' value"),
-    "distributional": ("Distributional critics", _named(DISTRIBUTIONAL), f"runs of {several(DISTRIBUTIONAL)}"),
+    "overestimation": (
+        "Overestimation",
+        _overestimation,
+        "runs whose evaluations tell the critics' value",
+    ),
+    "distributional": (
+        "Distributional critics",
+        _named(DISTRIBUTIONAL),
+        f"runs of {several(DISTRIBUTIONAL)}",
+    ),
     "curves": ("Every task", _curves, "a run with an evaluation"),
 }

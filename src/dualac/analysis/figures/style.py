@@ -1,4 +1,6 @@
-"""One look for every picture: colours that colour-blind readers tell apart, and that an algorithm keeps wherever it appears."""
+"""One look for every picture: colours that colour-blind readers tell apart, and that an algorithm
+keeps wherever it appears.
+"""
 
 import zlib
 from collections.abc import Iterable
@@ -7,10 +9,18 @@ from typing import Any, NamedTuple
 from matplotlib.axis import Axis
 from matplotlib.ticker import LogFormatter
 
-# Okabe and Ito's, without the yellow that white paper swallows, and with two more that are dark enough for both papers
+# Okabe and Ito's, without the yellow that white paper swallows, and with two more that are dark
+# enough for both papers
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#8C6D31")
-OWN: dict[str, str] = dict(zip(("dac", "sac", "td3", "oac", "top", "gpl", "redq", "ddpg"), COLOURS, strict=True))
-DASHES = ("", "6 3", "2 2", "8 3 2 3")  # in SVG's spelling; for algorithms beyond the number of colours
+OWN: dict[str, str] = dict(
+    zip(("dac", "sac", "td3", "oac", "top", "gpl", "redq", "ddpg"), COLOURS, strict=True)
+)
+DASHES = (
+    "",
+    "6 3",
+    "2 2",
+    "8 3 2 3",
+)  # in SVG's spelling; for algorithms beyond the number of colours
 STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -25,7 +35,9 @@ STYLE: dict[Any, Any] = {
 
 
 class Decimals(LogFormatter):
-    """Labels of the ticks that matplotlib would label on a logarithmic axis, without the mathematics that STYLE leaves unread: 0.001."""
+    """Labels of the ticks that matplotlib would label on a logarithmic axis, without the
+    mathematics that STYLE leaves unread: 0.001.
+    """
 
     def __call__(self, x: float, pos: int | None = None) -> str:
         return f"{x:g}" if super().__call__(x, pos) else ""
@@ -49,8 +61,9 @@ class Ink(NamedTuple):
 
 
 def inks(agents: Iterable[str]) -> dict[str, Ink]:
-    """An ink for each agent: the family's are fixed, and one of them with other settings, `dac [...]`, is a dash of its colour while there are
-    dashes; others get theirs from their name, or the next that is free.
+    """An ink for each agent: the family's are fixed, and one of them with other settings, `dac
+    [...]`, is a dash of its colour while there are dashes; others get theirs from their name, or
+    the next that is free.
     """
     agents = sorted(set(agents))
     found = {agent: Ink(OWN[agent], "") for agent in agents if agent in OWN}

@@ -1,4 +1,6 @@
-"""The numbers of a report in the forms that others read: CSV, JSON, LaTeX, Markdown. What users named is text in all of them."""
+"""The numbers of a report in the forms that others read: CSV, JSON, LaTeX, Markdown. What users
+named is text in all of them.
+"""
 
 import csv
 import io
@@ -15,7 +17,9 @@ from dualac.analysis.summary.summarise import Panel, Summary, generator
 from dualac.analysis.summary.wording import interval_told, number_told, range_told
 
 Rows = list[dict[str, Any]]
-_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {mark: f"\\{mark}" for mark in "&%$#_{}"}
+_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
+    mark: f"\\{mark}" for mark in "&%$#_{}"
+}
 
 
 def aggregate_rows(summary: Summary) -> Rows:
@@ -23,12 +27,28 @@ def aggregate_rows(summary: Summary) -> Rows:
     rows: Rows = []
     for panel in summary.panels:
         for one in panel.groups if panel.tasks else []:
-            about = {"algorithm": one.agent, "replay_ratio": one.replay_ratio, "step": panel.at, "area": panel.area, "tasks": len(panel.tasks)}
+            about = {
+                "algorithm": one.agent,
+                "replay_ratio": one.replay_ratio,
+                "step": panel.at,
+                "area": panel.area,
+                "tasks": len(panel.tasks),
+            }
             seeds = range_told(panel.seeds(one.label))
             for name, found in panel.aggregates[one.label].items():
-                rows.append({**about, "seeds": seeds, "statistic": name, "suite": "all", **_ends(found)})
+                rows.append(
+                    {**about, "seeds": seeds, "statistic": name, "suite": "all", **_ends(found)}
+                )
             for suite, some in panel.suites.items():
-                rows.append({**about, "seeds": seeds, "statistic": "IQM", "suite": suite, **_ends(some[one.label])})
+                rows.append(
+                    {
+                        **about,
+                        "seeds": seeds,
+                        "statistic": "IQM",
+                        "suite": suite,
+                        **_ends(some[one.label]),
+                    }
+                )
     return rows
 
 
@@ -43,7 +63,12 @@ def task_rows(summary: Summary) -> Rows:
             curves = summary.board.curves_of(one, [task], np.array([max(last, 0.0)]))[0]
             found = statistics.interval(curves, statistics.mean, generator(one.label, task))
             finite = curves[np.isfinite(curves)]
-            about = {"algorithm": one.agent, "replay_ratio": one.replay_ratio, "task": task, "unit": scale.told if scale else "return"}
+            about = {
+                "algorithm": one.agent,
+                "replay_ratio": one.replay_ratio,
+                "task": task,
+                "unit": scale.told if scale else "return",
+            }
             about |= {
                 "step": last,
                 "seeds": int(np.isfinite(curves).sum()),
@@ -55,7 +80,11 @@ def task_rows(summary: Summary) -> Rows:
 
 
 def _ends(found: statistics.Interval) -> dict[str, Any]:
-    return {"estimate": found.estimate, "low": found.low if found.defined else math.nan, "high": found.high if found.defined else math.nan}
+    return {
+        "estimate": found.estimate,
+        "low": found.low if found.defined else math.nan,
+        "high": found.high if found.defined else math.nan,
+    }
 
 
 def as_csv(rows: Rows) -> str:
@@ -95,16 +124,28 @@ def plain(value: Any) -> Any:
 
 
 def latex(summary: Summary) -> str:
-    """Final scores as a booktabs table; the best of each replay ratio, and whatever is not separable from it, in bold."""
-    lines = [r"\begin{tabular}{llrrr}", r"\toprule", r"Algorithm & RR & Seeds & IQM & 95\,\% interval \\", r"\midrule"]
+    """Final scores as a booktabs table; the best of each replay ratio, and whatever is not
+    separable from it, in bold.
+    """
+    lines = [
+        r"\begin{tabular}{llrrr}",
+        r"\toprule",
+        r"Algorithm & RR & Seeds & IQM & 95\,\% interval \\",
+        r"\midrule",
+    ]
     for panel in summary.panels:
         near = best(panel)
         for one in panel.ranked() if panel.tasks else []:
             found = panel.aggregates[one.label]["IQM"]
             number = number_told(found.estimate)
-            ends = f"[{number_told(found.low)}, {number_told(found.high)}]" if found.defined else "--"
+            ends = (
+                f"[{number_told(found.low)}, {number_told(found.high)}]" if found.defined else "--"
+            )
             score = rf"\textbf{{{number}}}" if one.label in near else number
-            lines.append(rf"{escape_latex(one.agent)} & {one.replay_ratio} & {range_told(panel.seeds(one.label))} & {score} & {ends} \\")
+            lines.append(
+                rf"{escape_latex(one.agent)} & {one.replay_ratio} & "
+                rf"{range_told(panel.seeds(one.label))} & {score} & {ends} \\"
+            )
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
@@ -112,7 +153,10 @@ def best(panel: Panel) -> set[str]:
     """The first, and those that cannot be told from it."""
     if not panel.tasks:
         return set()
-    return {panel.ranked()[0].label, *(one.theirs for one in panel.comparisons if not one.difference.separable)}
+    return {
+        panel.ranked()[0].label,
+        *(one.theirs for one in panel.comparisons if not one.difference.separable),
+    }
 
 
 def escape_latex(text: str) -> str:
@@ -121,14 +165,19 @@ def escape_latex(text: str) -> str:
 
 def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [titles, ["---"] * len(titles), *rows]
-    return "\n".join("| " + " | ".join(cell if cell == "---" else escape_markdown(cell) for cell in line) + " |" for line in lines)
+    return "\n".join(
+        "| " + " | ".join(cell if cell == "---" else escape_markdown(cell) for cell in line) + " |"
+        for line in lines
+    )
 
 
 def escape_markdown(text: str) -> str:
     """Text that stays text: no markup, no HTML, no link, no new cell."""
     text = " ".join(text.split())
     for mark in "\\`*_{}[]<>#|!~$":
-        text = text.replace(mark, f"\\{mark}" if mark not in "<>" else f"&{'lt' if mark == '<' else 'gt'};")
+        text = text.replace(
+            mark, f"\\{mark}" if mark not in "<>" else f"&{'lt' if mark == '<' else 'gt'};"
+        )
     return text
 
 
@@ -136,7 +185,12 @@ def aggregate_table(panel: Panel) -> tuple[list[str], list[list[str]]]:
     """As people read it: an algorithm a row, the best first."""
     names = list(statistics.AGGREGATES)
     rows = [
-        [one.agent, str(one.replay_ratio), range_told(panel.seeds(one.label)), *(interval_told(panel.aggregates[one.label][name]) for name in names)]
+        [
+            one.agent,
+            str(one.replay_ratio),
+            range_told(panel.seeds(one.label)),
+            *(interval_told(panel.aggregates[one.label][name]) for name in names),
+        ]
         for one in panel.ranked()
     ]
     return ["algorithm", "replay ratio", "seeds", *names], rows

@@ -1,4 +1,6 @@
-"""A report from a directory of runs: what is asked for, what is written, and again while runs go on."""
+"""A report from a directory of runs: what is asked for, what is written, and again while runs go
+on.
+"""
 
 import contextlib
 import os
@@ -29,7 +31,9 @@ class Order(NamedTuple):
 
 
 def make(order: Order, refresh: int | None = None) -> Path:
-    """Read the runs and write what was ordered; a page that is watched reloads itself, until every run has ended."""
+    """Read the runs and write what was ordered; a page that is watched reloads itself, until every
+    run has ended.
+    """
     for place in order.places:
         if not place.is_dir():
             raise DataError(f"{place} is not a directory; give one that holds runs")
@@ -41,7 +45,13 @@ def make(order: Order, refresh: int | None = None) -> Path:
     title = order.title or home.resolve().name
     try:
         if order.format == "html":
-            return write_page(summary, title, order.out or home / "report.html", order.command, refresh if _going_on(frame) else None)
+            return write_page(
+                summary,
+                title,
+                order.out or home / "report.html",
+                order.command,
+                refresh if _going_on(frame) else None,
+            )
         if order.format == "md":
             return write_markdown(summary, title, order.out or home / "report.md", order.command)
         folder = order.out or home / "figures"
@@ -50,11 +60,15 @@ def make(order: Order, refresh: int | None = None) -> Path:
         write_captions(pictures, folder)
         return folder
     except OSError as error:
-        raise UsageError(f"{error.filename or home} cannot be written ({error.strerror}); choose another --out") from None
+        raise UsageError(
+            f"{error.filename or home} cannot be written ({error.strerror}); choose another --out"
+        ) from None
 
 
 def watch(order: Order, every: int, out: Path, say: Callable[[str], None]) -> None:
-    """Make it anew whenever some file of the runs has changed, until none is running or missing from its plan; Ctrl-C ends it sooner."""
+    """Make it anew whenever some file of the runs has changed, until none is running or missing
+    from its plan; Ctrl-C ends it sooner.
+    """
     seen = _changed(order.places)
     while _going_on(read(order.places, training_rows=2)):
         time.sleep(every)

@@ -1,4 +1,6 @@
-"""A report as Markdown with SVGs beside it, for a repository's docs. The same runs make the same bytes."""
+"""A report as Markdown with SVGs beside it, for a repository's docs. The same runs make the same
+bytes.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,11 +11,23 @@ from dualac.analysis.data.completeness import cells
 from dualac.analysis.data.groups import told_rules
 from dualac.analysis.figures.paper import REFERENCE, Picture, gallery
 from dualac.analysis.figures.style import STYLE
-from dualac.analysis.report.exports import aggregate_table, escape_markdown, markdown_table, task_rows
+from dualac.analysis.report.exports import (
+    aggregate_table,
+    escape_markdown,
+    markdown_table,
+    task_rows,
+)
 from dualac.analysis.summary.findings import MOST_LISTED, commands, headline, problems
 from dualac.analysis.summary.summarise import Summary
 from dualac.analysis.summary.tables import costs, differences
-from dualac.analysis.summary.wording import count_told, number_told, printable, reach_told, several, steps_told
+from dualac.analysis.summary.wording import (
+    count_told,
+    number_told,
+    printable,
+    reach_told,
+    several,
+    steps_told,
+)
 
 FORMATS = {"svg": {"Date": None}, "pdf": {"CreationDate": None, "ModDate": None}, "png": {}}
 
@@ -23,14 +37,31 @@ def write_markdown(summary: Summary, title: str, out: Path, command: str) -> Pat
     found = gallery(summary)
     folder = out.with_name(f"{out.stem}-figures")
     drawn = write_figures(found.pictures, folder, "svg")
-    blocks = [f"# {escape_markdown(title)}", *(escape_markdown(sentence) for sentence in headline(summary)), _about(summary, command)]
+    blocks = [
+        f"# {escape_markdown(title)}",
+        *(escape_markdown(sentence) for sentence in headline(summary)),
+        _about(summary, command),
+    ]
     for panel in summary.panels:
         if panel.tasks:
             blocks += [f"## Scores, {panel.title}", markdown_table(*aggregate_table(panel))]
             reached = [
-                [panel.names()[one.label], f"{number_told(one.target)} ({panel.names()[one.other]})", reach_told(one.steps)] for one in panel.reached
+                [
+                    panel.names()[one.label],
+                    f"{number_told(one.target)} ({panel.names()[one.other]})",
+                    reach_told(one.steps),
+                ]
+                for one in panel.reached
             ]
-            blocks += [markdown_table(["algorithm", "final IQM of the best other", "steps to reach it"], reached)] if reached else []
+            blocks += (
+                [
+                    markdown_table(
+                        ["algorithm", "final IQM of the best other", "steps to reach it"], reached
+                    )
+                ]
+                if reached
+                else []
+            )
     for picture in found.pictures:
         if picture.name in drawn:
             blocks += [
@@ -39,7 +70,11 @@ def write_markdown(summary: Summary, title: str, out: Path, command: str) -> Pat
                 f"*{escape_markdown(picture.caption)}*",
             ]
     blocks += _tables(summary)
-    blocks += ["## Not drawn", "\n".join(f"- {escape_markdown(one)}" for one in found.missing)] if found.missing else []
+    blocks += (
+        ["## Not drawn", "\n".join(f"- {escape_markdown(one)}" for one in found.missing)]
+        if found.missing
+        else []
+    )
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text("\n".join(_spaced(blocks)), encoding="utf-8", errors="replace")
     return out
@@ -58,7 +93,11 @@ def write_figures(pictures: Sequence[Picture], folder: Path, kind: str) -> dict[
 
 def write_captions(pictures: Sequence[Picture], folder: Path) -> None:
     """What figures show, beside them, where no report says it."""
-    blocks = [f"## {picture.name}\n\n{escape_markdown(picture.title)}. {escape_markdown(picture.caption)}\n" for picture in pictures]
+    blocks = [
+        f"## {picture.name}\n\n{escape_markdown(picture.title)}. "
+        f"{escape_markdown(picture.caption)}\n"
+        for picture in pictures
+    ]
     (folder / "captions.md").write_text("\n".join(blocks), encoding="utf-8", errors="replace")
 
 
@@ -67,40 +106,102 @@ def _about(summary: Summary, command: str) -> str:
     rules = sorted({f"{run.suite}: {told_rules(run)}" for run in runs})
     machines = sorted({str(run.machine.get("cpu", "")) for run in runs} - {""})
     lengths = sorted({run.steps for run in runs})
-    lines = [f"{count_told(len(runs), 'run')} of {count_told(len(summary.groups), 'algorithm')} on {count_told(len(summary.tasks), 'task')}"]
+    lines = [
+        f"{count_told(len(runs), 'run')} of {count_told(len(summary.groups), 'algorithm')} on "
+        f"{count_told(len(summary.tasks), 'task')}"
+    ]
     lines += [f"planned steps: {several([steps_told(one) for one in lengths])}"] if lengths else []
     lines += [f"machine: {several(machines)}"] if machines else []
     lines += [*rules, f"made by: `{printable(command)}`"]
-    return "\n".join(f"- {line if line.startswith('made by') else escape_markdown(line)}" for line in lines)
+    return "\n".join(
+        f"- {line if line.startswith('made by') else escape_markdown(line)}" for line in lines
+    )
 
 
 def _tables(summary: Summary) -> list[str]:
     blocks: list[str] = []
-    rows = [[cell.label, cell.task, cell.told()] for cell in cells(summary.groups, summary.frame.missing)]
+    rows = [
+        [cell.label, cell.task, cell.told()]
+        for cell in cells(summary.groups, summary.frame.missing)
+    ]
     if rows:
         blocks += ["## Completeness", markdown_table(["algorithm", "task", "seeds"], rows)]
         finals = []
         for row in task_rows(summary):
-            ends = f"[{number_told(row['low'])}, {number_told(row['high'])}]" if row["seeds"] > 1 else "one seed" if row["seeds"] else "no score"
-            finals.append([row["task"], row["algorithm"], str(row["replay_ratio"]), f"{row['seeds']} of {row['of']}", steps_told(row["step"]),
+            ends = (
+                f"[{number_told(row['low'])}, {number_told(row['high'])}]"
+                if row["seeds"] > 1
+                else "one seed"
+                if row["seeds"]
+                else "no score"
+            )
+            finals.append([row[(
+                "task"
+            )], row[(
+                "algorithm"
+            )], str(row["replay_ratio"]), f"{row['seeds']} of {row['of']}", steps_told(row["step"]),
                            row["unit"], number_told(row["estimate"]), ends])  # fmt: skip
         titles = ["task", "algorithm", "RR", "seeds", "step", "unit", "mean", "95 %"]
         blocks += ["## Every task in numbers", markdown_table(titles, sorted(finals))]
         cost = [
-            [one.label, f"{one.steps_per_second:.0f}", f"{one.ms_per_update:.2f}", f"{one.hours:.2f}", number_told(one.against)]
+            [
+                one.label,
+                f"{one.steps_per_second:.0f}",
+                f"{one.ms_per_update:.2f}",
+                f"{one.hours:.2f}",
+                number_told(one.against),
+            ]
             for one in costs(summary.groups, REFERENCE)
             if one.runs
         ]
         titles = ["algorithm", "steps/s", "ms an update", "hours a run", f"time over {REFERENCE}"]
-        blocks += ["## Cost", markdown_table(titles, cost), "Evaluations included; what else ran on the machine is not known."] if cost else []
+        blocks += (
+            [
+                "## Cost",
+                markdown_table(titles, cost),
+                "Evaluations included; what else ran on the machine is not known.",
+            ]
+            if cost
+            else []
+        )
     titles, unlike = differences(summary.groups)
-    blocks += ["## Settings", markdown_table(titles, unlike), "Where these agents differ; a dash where one has no such setting."] if unlike else []
+    blocks += (
+        [
+            "## Settings",
+            markdown_table(titles, unlike),
+            "Where these agents differ; a dash where one has no such setting.",
+        ]
+        if unlike
+        else []
+    )
     found = problems(summary)
     if found:
-        listed = [f"- {one.kind}: {escape_markdown(printable(one.text))}" for one in found[:MOST_LISTED]]
-        blocks += ["## Problems", "\n".join([*listed, *([f"- and {len(found) - MOST_LISTED} more"] if len(found) > MOST_LISTED else [])])]
+        listed = [
+            f"- {one.kind}: {escape_markdown(printable(one.text))}" for one in found[:MOST_LISTED]
+        ]
+        blocks += [
+            "## Problems",
+            "\n".join(
+                [
+                    *listed,
+                    *(
+                        [f"- and {len(found) - MOST_LISTED} more"]
+                        if len(found) > MOST_LISTED
+                        else []
+                    ),
+                ]
+            ),
+        ]
     made = commands(summary)
-    return [*blocks, "## Reproduce", "```\n" + "\n".join(printable(line).replace("`", "'") for line in made) + "\n```"] if made else blocks
+    return (
+        [
+            *blocks,
+            "## Reproduce",
+            "```\n" + "\n".join(printable(line).replace("`", "'") for line in made) + "\n```",
+        ]
+        if made
+        else blocks
+    )
 
 
 def _spaced(blocks: Sequence[str]) -> list[str]:

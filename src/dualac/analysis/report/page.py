@@ -1,4 +1,6 @@
-"""A report as one HTML file that needs nothing else: no network, no library. What users named is text, and a policy in the page forbids the rest."""
+"""A report as one HTML file that needs nothing else: no network, no library. What users named is
+text, and a policy in the page forbids the rest.
+"""
 
 import base64
 import hashlib
@@ -19,7 +21,7 @@ from dualac.analysis.data.completeness import cells, counts_told, missing_told, 
 from dualac.analysis.data.groups import told_rules
 from dualac.analysis.figures import charts
 from dualac.analysis.figures.panels import caption
-from dualac.analysis.figures.paper import (  # fmt: skip
+from dualac.analysis.figures.paper import (
     BASE,
     DISTRIBUTIONAL,
     LAYER_NORM,
@@ -37,7 +39,15 @@ from dualac.analysis.statistics import AGGREGATES
 from dualac.analysis.summary.findings import MOST_LISTED, commands, headline, problems
 from dualac.analysis.summary.summarise import THRESHOLDS, Panel, Summary
 from dualac.analysis.summary.tables import costs, design, differences, sensitivity
-from dualac.analysis.summary.wording import count_told, interval_told, number_told, range_told, reach_told, several, steps_told
+from dualac.analysis.summary.wording import (
+    count_told,
+    interval_told,
+    number_told,
+    range_told,
+    reach_told,
+    several,
+    steps_told,
+)
 
 
 class Text(NamedTuple):
@@ -60,11 +70,17 @@ class Table(NamedTuple):
     rows: list[list[Text]]
 
 
-def write_page(summary: Summary, title: str, out: Path, command: str, refresh: int | None = None) -> Path:
-    """Written beside and renamed, so that whoever looks at it while it is made anew sees a whole one."""
+def write_page(
+    summary: Summary, title: str, out: Path, command: str, refresh: int | None = None
+) -> Path:
+    """Written beside and renamed, so that whoever looks at it while it is made anew sees a whole
+    one.
+    """
     out.parent.mkdir(parents=True, exist_ok=True)
     partial = out.with_name(out.name + ".partial")
-    partial.write_text(page(summary, title, out.parent, command, refresh), encoding="utf-8", errors="replace")
+    partial.write_text(
+        page(summary, title, out.parent, command, refresh), encoding="utf-8", errors="replace"
+    )
     partial.replace(out)
     return out
 
@@ -72,7 +88,9 @@ def write_page(summary: Summary, title: str, out: Path, command: str, refresh: i
 def page(summary: Summary, title: str, home: Path, command: str, refresh: int | None = None) -> str:
     folder = files("dualac.analysis.report") / "html"
     style, script = ((folder / name).read_text() for name in ("report.css", "report.js"))
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     variants = _variants(summary)
     shown = _shown(summary, variants, home)
     return environment.from_string((folder / "report.html").read_text()).render(
@@ -106,7 +124,12 @@ def _scored(summary: Summary) -> list[Panel]:
 
 def _task_panels(summary: Summary) -> list[tuple[str, int]]:
     ratios = sorted({one.replay_ratio for one in summary.groups})
-    return [(task, r) for task in summary.tasks for r in ratios if any(one.replay_ratio == r and task in one.tasks for one in summary.groups)]
+    return [
+        (task, r)
+        for task in summary.tasks
+        for r in ratios
+        if any(one.replay_ratio == r and task in one.tasks for one in summary.groups)
+    ]
 
 
 def _dual(summary: Summary) -> list[Any]:
@@ -118,7 +141,11 @@ def _dual(summary: Summary) -> list[Any]:
 def _data(summary: Summary, variants: Sequence[Variant], found: list[Any]) -> dict[str, Any]:
     """All that the script reads."""
     aggregates, finals = aggregate_rows(summary), task_rows(summary)
-    everything = {"aggregates": aggregates, "tasks": finals, "problems": [one._asdict() for one in found]}
+    everything = {
+        "aggregates": aggregates,
+        "tasks": finals,
+        "problems": [one._asdict() for one in found],
+    }
     downloads = {
         "aggregates": {"name": "aggregates.csv", "type": "text/csv", "text": as_csv(aggregates)},
         "tasks": {"name": "tasks.csv", "type": "text/csv", "text": as_csv(finals)},
@@ -128,9 +155,18 @@ def _data(summary: Summary, variants: Sequence[Variant], found: list[Any]) -> di
     return {
         "inks": {agent: list(ink) for agent, ink in summary.inks.items()},
         "thresholds": charts.rounded(THRESHOLDS),
-        "panels": [charts.panel_data(panel) for panel in [*_scored(summary), *(panel for _, _, panel in variants)]],
-        "tasks": [*(charts.task_data(summary, task, ratio) for task, ratio in _task_panels(summary)), *charts.together_data(summary, hard(summary))],
-        "metrics": [{"name": name, "title": title, "log": log} for name, title, _, log in charts.logged(_dual(summary))],
+        "panels": [
+            charts.panel_data(panel)
+            for panel in [*_scored(summary), *(panel for _, _, panel in variants)]
+        ],
+        "tasks": [
+            *(charts.task_data(summary, task, ratio) for task, ratio in _task_panels(summary)),
+            *charts.together_data(summary, hard(summary)),
+        ],
+        "metrics": [
+            {"name": name, "title": title, "log": log}
+            for name, title, _, log in charts.logged(_dual(summary))
+        ],
         "inside": charts.inside_data(_dual(summary)),
         "overestimation": [data for _, data in charts.overestimation_data(summary.groups)],
         "shares": _shares(summary),
@@ -140,7 +176,10 @@ def _data(summary: Summary, variants: Sequence[Variant], found: list[Any]) -> di
 
 def _variants(summary: Summary) -> list[Variant]:
     """The paper's comparisons of a few agents among themselves, where all of them are there."""
-    found = [(title, among(summary, names)) for title, names in (("Layer norm", LAYER_NORM), ("Distributional critics", DISTRIBUTIONAL))]
+    found = [
+        (title, among(summary, names))
+        for title, names in (("Layer norm", LAYER_NORM), ("Distributional critics", DISTRIBUTIONAL))
+    ]
     return [Variant(title, some, panel) for title, some in found if some for panel in _scored(some)]
 
 
@@ -148,18 +187,34 @@ def _special(summary: Summary, variants: Sequence[Variant]) -> list[dict[str, An
     """Charts beyond every algorithm and every task, with their places in what the script reads."""
     panels, tasks = len(_scored(summary)), len(_task_panels(summary))
     compared = [
-        {"chart": "efficiency", "index": panels + place, "title": f"{title}, {panel.title}", "caption": caption([panel], some)}
+        {
+            "chart": "efficiency",
+            "index": panels + place,
+            "title": f"{title}, {panel.title}",
+            "caption": caption([panel], some),
+        }
         for place, (title, some, panel) in enumerate(variants)
     ]
     groups = hard(summary)
     names = sorted({run.task for one in groups for run in one.runs})
-    told = f"The hardest tasks: {several([one.label for one in groups], 12)}. {hard_told(summary, groups)}"
-    return compared + [{"chart": "task", "index": tasks + place, "title": name, "caption": told} for place, name in enumerate(names)]
+    told = (
+        f"The hardest tasks: {several([one.label for one in groups], 12)}. "
+        f"{hard_told(summary, groups)}"
+    )
+    return compared + [
+        {"chart": "task", "index": tasks + place, "title": name, "caption": told}
+        for place, name in enumerate(names)
+    ]
 
 
 def _shares(summary: Summary) -> list[dict[str, Any]]:
     ablated, varied = design(summary, BASE), sensitivity(summary, REFERENCE)
-    return plain([*charts.share_data(ablated, f"IQM relative to {BASE}"), *charts.share_data(varied, f"percent over {REFERENCE}")])
+    return plain(
+        [
+            *charts.share_data(ablated, f"IQM relative to {BASE}"),
+            *charts.share_data(varied, f"percent over {REFERENCE}"),
+        ]
+    )
 
 
 def _shown(summary: Summary, variants: Sequence[Variant], home: Path) -> dict[str, Any]:
@@ -168,7 +223,10 @@ def _shown(summary: Summary, variants: Sequence[Variant], home: Path) -> dict[st
     shares = [
         {
             "title": f"{one['title']}: {one['x']}",
-            "caption": f"The base, or default, in bold. {seeds_told(summary.groups, summary.frame.missing)}",
+            "caption": (
+                "The base, or default, in bold. "
+                f"{seeds_told(summary.groups, summary.frame.missing)}"
+            ),
             "table": _share_table(one),
         }
         for one in _shares(summary)
@@ -197,16 +255,39 @@ def _shown(summary: Summary, variants: Sequence[Variant], home: Path) -> dict[st
         "more_problems": max(0, len(found) - MOST_LISTED),
         "missing": gallery(summary).missing,
         "commands": commands(summary),
-        "settings": Table(titles, [[Text(cell) for cell in row] for row in unlike]) if unlike else None,
+        "settings": Table(titles, [[Text(cell) for cell in row] for row in unlike])
+        if unlike
+        else None,
         "latex": latex(summary) if _scored(summary) else "",
-        "downloads": [("aggregates", "aggregates.csv"), ("tasks", "tasks.csv"), ("json", "report.json"), ("latex", "scores.tex")],
+        "downloads": [
+            ("aggregates", "aggregates.csv"),
+            ("tasks", "tasks.csv"),
+            ("json", "report.json"),
+            ("latex", "scores.tex"),
+        ],
         "read": count_told(len(summary.frame.runs), "run"),
     }
-    names = (("scores", "panels"), ("efficiency", "panels"), ("robustness", "panels"), ("variants", "special"), ("tasks", "tasks"),
-             ("inside", "inside"), ("overestimation", "overestimation"), ("ablations", "shares"), ("cost", "costs"),
-             ("completeness", "grid"))  # fmt: skip
+    names = (
+        ("scores", ("panels")),
+        ("efficiency", ("panels")),
+        ("robustness", "panels"),
+        ("variants", "special"),
+        ("tasks", "tasks"),
+        ("inside", ("inside")),
+        ("overestimation", "overestimation"),
+        ("ablations", "shares"),
+        ("cost", "costs"),
+        ("completeness", "grid"),
+    )
     sections = [(name, name.capitalize()) for name, key in names if told[key]]
-    return {**told, "sections": [*sections, ("problems", f"Problems ({len(found)})"), ("reproduce", "Reproduce")]}
+    return {
+        **told,
+        "sections": [
+            *sections,
+            ("problems", f"Problems ({len(found)})"),
+            ("reproduce", "Reproduce"),
+        ],
+    }
 
 
 def _facts(summary: Summary) -> list[str]:
@@ -214,15 +295,26 @@ def _facts(summary: Summary) -> list[str]:
     if not runs:
         return []
     states = Counter(run.status.state for run in runs)
-    machines = sorted({f"{run.machine.get('cpu', 'unknown')}, {run.machine.get('cores_of_machine', '?')} cores" for run in runs if run.machine})
+    machines = sorted(
+        {
+            f"{run.machine.get('cpu', 'unknown')}, {run.machine.get('cores_of_machine', '?')} cores"
+            for run in runs
+            if run.machine
+        }
+    )
     commits = sorted({str(run.machine.get("commit", ""))[:12] for run in runs} - {""})
     versions = sorted({f"{name} {number}" for run in runs for name, number in run.versions.items()})
     lengths = sorted({run.steps for run in runs})
-    grid = f"{count_told(len(summary.groups), 'algorithm')}, {count_told(len(summary.tasks), 'task')}"
+    grid = (
+        f"{count_told(len(summary.groups), 'algorithm')}, {count_told(len(summary.tasks), 'task')}"
+    )
     return [
-        f"{count_told(len(runs), 'run')}: {several([f'{count} {state}' for state, count in states.items()])}; {grid}, "
+        f"{count_told(len(runs), 'run')}: "
+        f"{several([f'{count} {state}' for state, count in states.items()])}; {grid}, "
         f"{several([steps_told(one) for one in lengths])} steps",
-        *sorted({f"{run.suite}: {told_rules(run)}; deterministic evaluation, raw steps" for run in runs}),
+        *sorted(
+            {f"{run.suite}: {told_rules(run)}; deterministic evaluation, raw steps" for run in runs}
+        ),
         *([f"Machine: {several(machines)}"] if machines else []),
         *([f"Commit {several(commits)}; {several(versions, 12)}"] if commits or versions else []),
     ]
@@ -236,76 +328,157 @@ def _panel(panel: Panel, place: int, summary: Summary) -> dict[str, Any]:
         numbers = [Text(interval_told(each), _finite(each.estimate)) for each in found]
         rows.append([Text(names[one.label]), Text(range_told(panel.seeds(one.label))), *numbers])
     compared = [
-        [Text(names[one.theirs]), Text(interval_told(one.difference.interval)), Text(interval_told(one.probability)),
-         Text("apart" if one.difference.separable else _more(one.difference.more_seeds)), Text("by seed" if one.difference.paired else "no")]
+        [
+            Text(names[one.theirs]),
+            Text(interval_told(one.difference.interval)),
+            Text(interval_told(one.probability)),
+            Text("apart" if one.difference.separable else _more(one.difference.more_seeds)),
+            Text(("by seed") if one.difference.paired else "no"),
+        ]
         for one in panel.comparisons
-    ]  # fmt: skip
+    ]
     reached = [
-        [Text(names[one.label]), Text(f"{number_told(one.target)} ({names[one.other]})"), Text(reach_told(one.steps), _finite(one.steps.estimate)),
-         Text(f"{one.share:.0%}" if math.isfinite(one.share) else "-")]
+        [
+            Text(names[one.label]),
+            Text(f"{number_told(one.target)} ({names[one.other]})"),
+            Text(reach_told(one.steps), _finite(one.steps.estimate)),
+            Text(f"{one.share:.0%}" if math.isfinite(one.share) else "-"),
+        ]
         for one in panel.reached
-    ]  # fmt: skip
+    ]
     best = names[panel.ranked()[0].label]
     return {
         "title": panel.title,
         "index": place,
         "caption": caption([panel], summary),
         "suites": list(panel.suites),
-        "seeds": f"Seeds of each task: {counts_told(panel.counts())}. {missing_told(summary.groups, summary.frame.missing)}",
+        "seeds": (
+            f"Seeds of each task: {counts_told(panel.counts())}. "
+            f"{missing_told(summary.groups, summary.frame.missing)}"
+        ),
         "table": Table(["algorithm", "seeds", *AGGREGATES], rows),
-        "comparisons": Table(["algorithm", f"{best} minus it", f"P({best} beats it)", "more seeds", "paired"], compared) if compared else None,
-        "reached": Table(["algorithm", "score", "steps [95 %]", "share of all steps"], reached) if reached else None,
+        "comparisons": Table(
+            ["algorithm", f"{best} minus it", f"P({best} beats it)", "more seeds", "paired"],
+            compared,
+        )
+        if compared
+        else None,
+        "reached": Table(["algorithm", "score", "steps [95 %]", "share of all steps"], reached)
+        if reached
+        else None,
     }
 
 
 def _more(seeds: float) -> str:
-    return "one seed: unknown" if math.isnan(seeds) else "over 1000" if math.isinf(seeds) else f"about {seeds:.0f} each"
+    return (
+        "one seed: unknown"
+        if math.isnan(seeds)
+        else "over 1000"
+        if math.isinf(seeds)
+        else f"about {seeds:.0f} each"
+    )
 
 
 def _task(summary: Summary, task: str, ratio: int) -> dict[str, Any]:
     groups = [one for one in summary.groups if one.replay_ratio == ratio and task in one.tasks]
     several_ratios = len({one.replay_ratio for one in summary.groups}) > 1
     here = [one._replace(runs=[run for run in one.runs if run.task == task]) for one in groups]
-    missing = [one for one in summary.frame.missing if (one.task, one.replay_ratio) == (task, ratio)]
+    missing = [
+        one for one in summary.frame.missing if (one.task, one.replay_ratio) == (task, ratio)
+    ]
     scale = summary.board.scaled[task]
     unit = scale.told if scale else "return; no bounds are known"
-    return {"title": f"{task}, RR {ratio}" if several_ratios else task, "caption": f"{unit}. {seeds_told(here, missing)}"}
+    return {
+        "title": f"{task}, RR {ratio}" if several_ratios else task,
+        "caption": f"{unit}. {seeds_told(here, missing)}",
+    }
 
 
 def _task_table(summary: Summary) -> Table:
     titles = ["task", "algorithm", "RR", "seeds", "step", "unit", "mean", "95 %", "best seed"]
     rows = []
     for row in task_rows(summary):
-        ends = f"[{number_told(row['low'])}, {number_told(row['high'])}]" if math.isfinite(row["low"]) else "one seed" if row["seeds"] else "no score"
-        rows.append([
-            Text(row["task"]), Text(row["algorithm"]), Text(str(row["replay_ratio"]), row["replay_ratio"]), Text(f"{row['seeds']} of {row['of']}"),
-            Text(steps_told(row["step"]), row["step"]), Text(row["unit"]), Text(number_told(row["estimate"]), _finite(row["estimate"])),
-            Text(ends), Text(number_told(row["best"]), _finite(row["best"])),
-        ])  # fmt: skip
+        ends = (
+            f"[{number_told(row['low'])}, {number_told(row['high'])}]"
+            if math.isfinite(row["low"])
+            else "one seed"
+            if row["seeds"]
+            else "no score"
+        )
+        rows.append(
+            [
+                Text(row[("task")]),
+                Text(row[("algorithm")]),
+                Text(str(row[("replay_ratio")]), row["replay_ratio"]),
+                Text(f"{row['seeds']} of {row['of']}"),
+                Text(steps_told(row[("step")]), row[("step")]),
+                Text(row["unit"]),
+                Text(number_told(row["estimate"]), _finite(row["estimate"])),
+                Text(ends),
+                Text(number_told(row["best"]), _finite(row["best"])),
+            ]
+        )
     return Table(titles, sorted(rows))
 
 
 def _share_table(one: dict[str, Any]) -> Table:
     rows = []
     for row in one["rows"]:
-        ends = f"[{number_told(row['low'])}, {number_told(row['high'])}]" if row["low"] is not None and row["high"] is not None else "-"
-        rows.append([Text(row["name"]), Text("none" if row["estimate"] is None else number_told(row["estimate"]), row["estimate"]), Text(ends)])
+        ends = (
+            f"[{number_told(row['low'])}, {number_told(row['high'])}]"
+            if row["low"] is not None and row["high"] is not None
+            else "-"
+        )
+        rows.append(
+            [
+                Text(row["name"]),
+                Text(
+                    "none" if row["estimate"] is None else number_told(row["estimate"]),
+                    row["estimate"],
+                ),
+                Text(ends),
+            ]
+        )
     return Table(["", one["x"], "95 %"], rows)
 
 
 def _cost_table(summary: Summary) -> Table | None:
     rows = [
-        [Text(one.label), Text(str(one.runs), one.runs), Text(number_told(one.steps_per_second), _finite(one.steps_per_second)),
-         Text(number_told(one.ms_per_update), _finite(one.ms_per_update)), Text(number_told(one.hours), _finite(one.hours)),
-         Text(number_told(one.against), _finite(one.against)), Text(several(one.cpus))]
-        for one in costs(summary.groups, REFERENCE) if one.runs
-    ]  # fmt: skip
-    return Table(["algorithm", "runs", "steps/s", "ms an update", "hours a run", f"time over {REFERENCE}", "CPU"], rows) if rows else None
+        [
+            Text(one.label),
+            Text(str(one.runs), one.runs),
+            Text(number_told(one.steps_per_second), _finite(one.steps_per_second)),
+            Text(number_told(one.ms_per_update), _finite(one.ms_per_update)),
+            Text(number_told(one.hours), _finite(one.hours)),
+            Text(number_told(one.against), _finite(one.against)),
+            Text(several(one.cpus)),
+        ]
+        for one in costs(summary.groups, REFERENCE)
+        if one.runs
+    ]
+    return (
+        Table(
+            [
+                "algorithm",
+                "runs",
+                "steps/s",
+                "ms an update",
+                "hours a run",
+                f"time over {REFERENCE}",
+                "CPU",
+            ],
+            rows,
+        )
+        if rows
+        else None
+    )
 
 
 def _grid(summary: Summary, home: Path) -> dict[str, Any] | None:
     found = {(cell.label, cell.task): cell for cell in cells(summary.groups, summary.frame.missing)}
-    labels = list(dict.fromkeys([*(one.label for one in summary.groups), *(label for label, _ in found)]))
+    labels = list(
+        dict.fromkeys([*(one.label for one in summary.groups), *(label for label, _ in found)])
+    )
     rows = []
     for task in sorted({*summary.tasks, *(task for _, task in found)}):
         line = []
@@ -314,8 +487,20 @@ def _grid(summary: Summary, home: Path) -> dict[str, Any] | None:
             seeds = []
             for seed, state in cell.seeds.items() if cell else []:
                 run = cell.runs.get(seed) if cell else None
-                told = f"seed {seed}: {state}" + (f" at {steps_told(run.status.step)} of {steps_told(run.steps)} {run.status.reason}" if run else "")
-                seeds.append({"seed": seed, "state": state, "told": told, "link": _link(run.path, home) if run else ""})
+                told = f"seed {seed}: {state}" + (
+                    f" at {steps_told(run.status.step)} of {steps_told(run.steps)} "
+                    f"{run.status.reason}"
+                    if run
+                    else ""
+                )
+                seeds.append(
+                    {
+                        "seed": seed,
+                        "state": state,
+                        "told": told,
+                        "link": _link(run.path, home) if run else "",
+                    }
+                )
             line.append(seeds)
         rows.append({"task": task, "cells": line})
     return {"labels": labels, "rows": rows} if rows else None

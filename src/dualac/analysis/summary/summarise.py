@@ -19,7 +19,10 @@ THRESHOLDS = np.linspace(0.0, 1.0, 51)
 BAND_REPLICATIONS = 1_000  # of a curve: its ends need not be known to the third digit
 BAND_POINTS = 51  # that are drawn
 REPLICATED_POINTS = 101  # of a curve that are resampled; an estimate is read off all evaluations
-CLOCKS = {"updates": "train/n_updates", "seconds": "time/time_elapsed"}  # other axes than environment steps
+CLOCKS = {
+    "updates": "train/n_updates",
+    "seconds": "time/time_elapsed",
+}  # other axes than environment steps
 
 At = int | Literal["area"] | None
 
@@ -45,7 +48,9 @@ class Reached(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """Groups that are compared: on the tasks that all of them have, at a step that all of them came to."""
+    """Groups that are compared: on the tasks that all of them have, at a step that all of them came
+    to.
+    """
 
     title: str
     groups: list[Group]
@@ -53,7 +58,9 @@ class Panel(NamedTuple):
     left_out: list[str]
     """tasks that not all groups have"""
     apart: list[Group]
-    """groups that are too far behind to be compared: the others would lose more than they are worth"""
+    """groups that are too far behind to be compared: the others would lose more than they are
+    worth
+    """
     at: float
     area: bool
     steps: np.ndarray
@@ -70,11 +77,19 @@ class Panel(NamedTuple):
 
     def ranked(self) -> list[Group]:
         """The best first; those without a score last."""
-        return sorted(self.groups, key=lambda one: -np.nan_to_num(self.aggregates[one.label]["IQM"].estimate, nan=-np.inf))
+        return sorted(
+            self.groups,
+            key=lambda one: -np.nan_to_num(self.aggregates[one.label]["IQM"].estimate, nan=-np.inf),
+        )
 
     def names(self) -> dict[str, str]:
         """What each group is called among these: with its replay ratio only where that differs."""
-        return {one.label: one.agent if len({other.replay_ratio for other in self.groups}) == 1 else one.label for one in self.groups}
+        return {
+            one.label: one.agent
+            if len({other.replay_ratio for other in self.groups}) == 1
+            else one.label
+            for one in self.groups
+        }
 
     def seeds(self, label: str) -> list[int]:
         """With a score, of each task."""
@@ -82,7 +97,10 @@ class Panel(NamedTuple):
 
     def counts(self) -> dict[str, list[tuple[int, int]]]:
         """By group, of each task: seeds with a score, of how many runs."""
-        runs = {one.label: [sum(run.task == task for run in one.runs) for task in self.tasks] for one in self.groups}
+        runs = {
+            one.label: [sum(run.task == task for run in one.runs) for task in self.tasks]
+            for one in self.groups
+        }
         return {label: list(zip(self.seeds(label), of, strict=True)) for label, of in runs.items()}
 
 
@@ -109,7 +127,9 @@ class Choices(NamedTuple):
     bounds: Bounds = MappingProxyType({})
     """the returns that score 0 and 1, by task"""
     at: At = None
-    """the step at which scores are taken, or the area under the curve; None is the last step that all came to"""
+    """the step at which scores are taken, or the area under the curve; None is the last step that
+    all came to
+    """
     unlike: Unlike = "refuse"
     """what becomes of runs under other rules"""
     rows: Rows = MappingProxyType({})
@@ -125,24 +145,37 @@ def summarise(frame: Frame, choices: Choices = USUAL) -> Summary:
 
 
 def only(summary: Summary, *, names: Sequence[str] = (), tasks: Sequence[str] = ()) -> Summary:
-    """The same of fewer runs: agents that stand for these names, these tasks. Everyone keeps name and ink."""
+    """The same of fewer runs: agents that stand for these names, these tasks. Everyone keeps name
+    and ink.
+    """
     stand = {one.label for name in names for one in standing_for(summary.groups, name)}
     groups = [one for one in summary.groups if not names or one.label in stand]
-    groups = [one._replace(runs=[run for run in one.runs if not tasks or run.task in tasks]) for one in groups]
+    groups = [
+        one._replace(runs=[run for run in one.runs if not tasks or run.task in tasks])
+        for one in groups
+    ]
     kept = summary.grouped._replace(groups=[one for one in groups if one.runs])
-    missing = [one for one in summary.frame.missing if (not names or one.name in names) and (not tasks or one.task in tasks)]
+    missing = [
+        one
+        for one in summary.frame.missing
+        if (not names or one.name in names) and (not tasks or one.task in tasks)
+    ]
     if kept.groups == summary.groups and len(missing) == len(summary.frame.missing):
         return summary
     return summary_of(summary.frame._replace(missing=missing), kept, summary.choices, summary.inks)
 
 
-def summary_of(frame: Frame, grouped: Grouped, choices: Choices, colours: dict[str, Ink]) -> Summary:
+def summary_of(
+    frame: Frame, grouped: Grouped, choices: Choices, colours: dict[str, Ink]
+) -> Summary:
     at, board = choices.at, Board(grouped.groups, choices.bounds)
     tasks = sorted({run.task for one in grouped.groups for run in one.runs})
     unscaled = [task for task in tasks if board.scaled[task] is None]
     ratios = sorted({one.replay_ratio for one in grouped.groups})
     together = [[one for one in grouped.groups if one.replay_ratio == ratio] for ratio in ratios]
-    if all(len(some) == 1 for some in together):  # nothing to compare within a replay ratio: compare what there is
+    if all(
+        len(some) == 1 for some in together
+    ):  # nothing to compare within a replay ratio: compare what there is
         together = [grouped.groups] if grouped.groups else []
     panels = [_panel(some, board, set(unscaled), at) for some in together]
     return Summary(frame, grouped, board, panels, tasks, unscaled, choices, colours)
@@ -158,33 +191,79 @@ def _panel(groups: list[Group], board: Board, unscaled: set[str], at: At) -> Pan
     title = f"replay ratio {ratios.pop()}" if len(ratios) == 1 else "unlike replay ratios"
     everyone = groups
     wanted = float(at) if isinstance(at, int) else 0.0
-    reached = {one.label: {task: step for task in one.tasks - unscaled if (step := board.reached(one, task)) >= wanted} for one in groups}
+    reached = {
+        one.label: {
+            task: step
+            for task in one.tasks - unscaled
+            if (step := board.reached(one, task)) >= wanted
+        }
+        for one in groups
+    }
     groups = _comparable(groups, reached)
     tasks = _common_tasks(groups, reached)
     left_out = sorted({task for one in groups for task in reached[one.label]} - set(tasks))
-    end = wanted if isinstance(at, int) else min((reached[one.label][task] for one in groups for task in tasks), default=-1.0)
+    end = (
+        wanted
+        if isinstance(at, int)
+        else min((reached[one.label][task] for one in groups for task in tasks), default=-1.0)
+    )
     runs = [run for one in groups for run in one.runs if run.task in tasks]
     every = grid((board.curve(run) for run in runs), end, sys.maxsize) if end >= 0 else np.array([])
     whole = {one.label: board.curves_of(one, tasks, every) for one in groups} if len(every) else {}
     area = at == "area"
-    start = max((board.first(run) for run in runs if board.last(run) >= end), default=0.0) if area else 0.0
-    scores = {one.label: _scores(whole.get(one.label), every, start if area else None) for one in groups}
+    start = (
+        max((board.first(run) for run in runs if board.last(run) >= end), default=0.0)
+        if area
+        else 0.0
+    )
+    scores = {
+        one.label: _scores(whole.get(one.label), every, start if area else None) for one in groups
+    }
     dense = evenly(len(every), REPLICATED_POINTS)
     shown = evenly(len(dense), BAND_POINTS)
     steps = every[dense][shown]
     aggregates = {
-        label: {name: statistics.interval(found, statistic, generator(label, name)) for name, statistic in AGGREGATES.items()}
+        label: {
+            name: statistics.interval(found, statistic, generator(label, name))
+            for name, statistic in AGGREGATES.items()
+        }
         for label, found in scores.items()
     }
-    replicates = {label: statistics.curve_replicates(found[dense], generator(label, "curve"), BAND_REPLICATIONS) for label, found in whole.items()}
+    replicates = {
+        label: statistics.curve_replicates(
+            found[dense], generator(label, "curve"), BAND_REPLICATIONS
+        )
+        for label, found in whole.items()
+    }
     panel = Panel(
-        title, groups, tasks, left_out, [one for one in everyone if one not in groups], end, area, steps, scores, aggregates,
+        title,
+        groups,
+        tasks,
+        left_out,
+        [one for one in everyone if one not in groups],
+        end,
+        area,
+        steps,
+        scores,
+        aggregates,
         suites=_suites(tasks, scores),
-        bands={label: statistics.curve_band(whole[label][dense][shown], found[:, shown]) for label, found in replicates.items()},
-        clocks={one.label: clocks([run for run in one.runs if run.task in tasks], steps) for one in groups},
-        profiles={label: statistics.profile_band(found, THRESHOLDS, generator(label, "profile")) for label, found in scores.items() if tasks},
-        comparisons=[], reached=[], start=start,
-    )  # fmt: skip
+        bands={
+            label: statistics.curve_band(whole[label][dense][shown], found[:, shown])
+            for label, found in replicates.items()
+        },
+        clocks={
+            one.label: clocks([run for run in one.runs if run.task in tasks], steps)
+            for one in groups
+        },
+        profiles={
+            label: statistics.profile_band(found, THRESHOLDS, generator(label, ("profile")))
+            for label, found in scores.items()
+            if tasks
+        },
+        comparisons=[],
+        reached=[],
+        start=start,
+    )
     if not len(steps):
         return panel
     ways = {label: _Way(every, dense, whole[label], replicates[label]) for label in whole}
@@ -196,13 +275,17 @@ def _common_tasks(groups: list[Group], reached: dict[str, dict[str, float]]) -> 
 
 
 def _comparable(groups: list[Group], reached: dict[str, dict[str, float]]) -> list[Group]:
-    """Those that are compared: without whoever costs the others more common tasks and steps than it adds. One run that died early must not
-    take a whole benchmark back to where it died.
+    """Those that are compared: without whoever costs the others more common tasks and steps than it
+    adds. One run that died early must not take a whole benchmark back to where it died.
     """
 
     def worth(some: list[Group]) -> float:
         tasks = _common_tasks(some, reached)
-        return (len(some) - 1) * len(tasks) * min((reached[one.label][task] + 1 for one in some for task in tasks), default=0.0)
+        return (
+            (len(some) - 1)
+            * len(tasks)
+            * min((reached[one.label][task] + 1 for one in some for task in tasks), default=0.0)
+        )
 
     groups = [one for one in groups if reached[one.label]]
     while len(groups) > 2:
@@ -217,7 +300,11 @@ def _scores(curves: np.ndarray | None, steps: np.ndarray, start: float | None) -
     """At the end, or, with a start, on the way from there."""
     if curves is None:
         return np.full((1, 1), np.nan)
-    return curves[-1] if start is None else statistics.area(curves[steps >= start], steps[steps >= start])
+    return (
+        curves[-1]
+        if start is None
+        else statistics.area(curves[steps >= start], steps[steps >= start])
+    )
 
 
 def _suites(tasks: list[str], scores: dict[str, np.ndarray]) -> dict[str, dict[str, Interval]]:
@@ -227,13 +314,18 @@ def _suites(tasks: list[str], scores: dict[str, np.ndarray]) -> dict[str, dict[s
     if len(suites) < 2:
         return {}
     return {
-        suite: {label: statistics.interval(found[:, columns], iqm, generator(label, suite)) for label, found in scores.items()}
+        suite: {
+            label: statistics.interval(found[:, columns], iqm, generator(label, suite))
+            for label, found in scores.items()
+        }
         for suite, columns in suites.items()
     }
 
 
 def clocks(runs: Sequence[RunRecord], steps: np.ndarray) -> dict[str, np.ndarray]:
-    """Updates and seconds, on average over the runs, when a step was reached; NaN where no run tells, as after its last row."""
+    """Updates and seconds, on average over the runs, when a step was reached; NaN where no run
+    tells, as after its last row.
+    """
     found = {}
     for clock, name in CLOCKS.items():
         told = [clock_at(run, name, steps) for run in runs if name in run.training]
@@ -248,7 +340,10 @@ def clock_at(run: RunRecord, name: str, steps: np.ndarray) -> np.ndarray:
     there = np.isfinite(run.training[name])
     if not there.any():
         return np.full(len(steps), np.nan)
-    known, read = np.concatenate([[0.0], run.training["step"][there]]), np.concatenate([[0.0], run.training[name][there]])
+    known, read = (
+        np.concatenate([[0.0], run.training["step"][there]]),
+        np.concatenate([[0.0], run.training[name][there]]),
+    )
     return np.where(steps <= known[-1], np.interp(steps, known, read), np.nan)
 
 
@@ -257,8 +352,22 @@ def _comparisons(panel: Panel) -> list[Comparison]:
     found = []
     for other in others:
         ours, theirs = panel.scores[best.label], panel.scores[other.label]
-        told = statistics.difference(ours, theirs, generator(best.label, other.label), paired=paired(best.runs, other.runs, panel.tasks))
-        found.append(Comparison(best.label, other.label, told, statistics.improvement_probability(ours, theirs, generator(best.label, other.label))))
+        told = statistics.difference(
+            ours,
+            theirs,
+            generator(best.label, other.label),
+            paired=paired(best.runs, other.runs, panel.tasks),
+        )
+        found.append(
+            Comparison(
+                best.label,
+                other.label,
+                told,
+                statistics.improvement_probability(
+                    ours, theirs, generator(best.label, other.label)
+                ),
+            )
+        )
     return found
 
 
@@ -271,31 +380,60 @@ class _Way(NamedTuple):
     replicates: np.ndarray
 
     def reaches(self, target: float) -> Interval:
-        rough = statistics.steps_to_reach(self.curves[self.dense], self.replicates, self.steps[self.dense], target)
+        rough = statistics.steps_to_reach(
+            self.curves[self.dense], self.replicates, self.steps[self.dense], target
+        )
         exact = float(statistics.first_reached(iqm(self.curves), self.steps, target))
         return rough._replace(estimate=exact, low=min(rough.low, exact))
 
 
 def _reached(panel: Panel, ways: dict[str, _Way]) -> list[Reached]:
-    """The paper's `in 60 % of the steps`: each algorithm's way to the final score of the best of the others."""
+    """The paper's `in 60 % of the steps`: each algorithm's way to the final score of the best of
+    the others.
+    """
     found = []
     for one in panel.groups:
-        finals = {other.label: float(panel.bands[other.label].estimate[-1]) for other in panel.groups if other is not one}
+        finals = {
+            other.label: float(panel.bands[other.label].estimate[-1])
+            for other in panel.groups
+            if other is not one
+        }
         finals = {label: score for label, score in finals.items() if np.isfinite(score)}
         if not finals:
             continue
         other = max(finals, key=lambda label: finals[label])
         steps = ways[one.label].reaches(finals[other])
-        found.append(Reached(one.label, other, finals[other], steps, steps.estimate / panel.at if panel.at else np.nan))
+        found.append(
+            Reached(
+                one.label,
+                other,
+                finals[other],
+                steps,
+                steps.estimate / panel.at if panel.at else np.nan,
+            )
+        )
     return found
 
 
 def overestimation(one: Group, tasks: Sequence[str], steps: np.ndarray) -> np.ndarray:
-    """Mean |Q| over mean |G| of a group's evaluations, averaged over its runs; NaN where no run tells."""
+    """Mean |Q| over mean |G| of a group's evaluations, averaged over its runs; NaN where no run
+    tells.
+    """
     rows = []
     for run in one.runs:
         if run.task in tasks and np.isfinite(run.evaluations["value"]).any():
-            value, truth = by_step(run.evaluations, "value"), by_step(run.evaluations, "discounted_return")
-            ratio = np.where(truth.returns > 0, value.returns / np.where(truth.returns > 0, truth.returns, 1.0), np.nan)
+            value, truth = (
+                by_step(run.evaluations, "value"),
+                by_step(run.evaluations, "discounted_return"),
+            )
+            ratio = np.where(
+                truth.returns > 0,
+                value.returns / np.where(truth.returns > 0, truth.returns, 1.0),
+                np.nan,
+            )
             rows.append(held(value._replace(returns=ratio), steps))
-    return statistics.task_means(np.array(rows)[:, :, None].transpose(1, 0, 2))[:, 0] if rows else np.full(len(steps), np.nan)
+    return (
+        statistics.task_means(np.array(rows)[:, :, None].transpose(1, 0, 2))[:, 0]
+        if rows
+        else np.full(len(steps), np.nan)
+    )

@@ -23,7 +23,11 @@ def number_told(value: float) -> str:
 def interval_told(found: Interval) -> str:
     if not math.isfinite(found.estimate):
         return "no score"
-    ends = f"[{number_told(found.low)}, {number_told(found.high)}]" if found.defined else "(one seed: no interval)"
+    ends = (
+        f"[{number_told(found.low)}, {number_told(found.high)}]"
+        if found.defined
+        else "(one seed: no interval)"
+    )
     return f"{number_told(found.estimate)} {ends}"
 
 
@@ -32,7 +36,11 @@ def reach_told(found: Interval) -> str:
     if not math.isfinite(found.estimate):
         return "not reached"
     ends = [steps_told(end) if math.isfinite(end) else "later" for end in (found.low, found.high)]
-    return f"{steps_told(found.estimate)} [{ends[0]}, {ends[1]}]" if found.defined else steps_told(found.estimate)
+    return (
+        f"{steps_told(found.estimate)} [{ends[0]}, {ends[1]}]"
+        if found.defined
+        else steps_told(found.estimate)
+    )
 
 
 def count_told(number: int, thing: str) -> str:
@@ -59,13 +67,22 @@ def difference_told(ours: str, theirs: str, found: Difference, seeds: str) -> st
         return f"{ours} and {theirs} are not separable: one seed has no spread to judge by."
     by = f"{'+' if found.interval.estimate >= 0 else ''}{interval_told(found.interval)}"
     if found.separable:
-        return f"{ours} is {'above' if found.interval.estimate > 0 else 'below'} {theirs}: {by} with {seeds} seeds."
+        return (
+            f"{ours} is {'above' if found.interval.estimate > 0 else 'below'} {theirs}: {by} with "
+            f"{seeds} seeds."
+        )
     if found.flat and math.isfinite(found.more_seeds):
-        return f"{ours} and {theirs} are not separable with {seeds} seeds ({by}): fewer than {FEW_SEEDS} seeds without any spread are no certainty."
+        return (
+            f"{ours} and {theirs} are not separable with {seeds} seeds ({by}): fewer than "
+            f"{FEW_SEEDS} seeds without any spread are no certainty."
+        )
     if math.isinf(found.more_seeds):
         advice = "no number of seeds up to 1000 would separate them at the observed spread"
     else:
-        advice = f"about {count_told(int(found.more_seeds), 'more seed')} of each would separate them at the observed spread"
+        advice = (
+            f"about {count_told(int(found.more_seeds), 'more seed')} of each would separate them "
+            "at the observed spread"
+        )
     return f"{ours} and {theirs} are not separable with {seeds} seeds ({by}); {advice}."
 
 

@@ -22,18 +22,46 @@ def compare(words: list[str]) -> int:
     from dualac.analysis.summary.wording import interval_told, steps_told
 
     parser = Parser(prog="dualac compare")
-    parser.add_argument("paths", type=Path, nargs="+", metavar="RUN", help="runs, or directories of them; of one directory, its algorithms")
+    parser.add_argument(
+        "paths",
+        type=Path,
+        nargs="+",
+        metavar="RUN",
+        help="runs, or directories of them; of one directory, its algorithms",
+    )
     add_choices(parser)
-    parser.add_argument("--json", action="store_true", help="one object, with a row a side and task")
+    parser.add_argument(
+        "--json", action="store_true", help="one object, with a row a side and task"
+    )
     asked = parser.parse(words)
     at = asked.at if asked.at is None else step(asked.at)
-    found = comparison.compare(asked.paths, Choices(bounds(asked.bounds), at, asked.unlike, known_rows()))
+    found = comparison.compare(
+        asked.paths, Choices(bounds(asked.bounds), at, asked.unlike, known_rows())
+    )
     if asked.json:
-        print(json.dumps({"at": found.at, "rows": [_plain(row._asdict()) for row in found.rows], "sentences": found.sentences}))
+        print(
+            json.dumps(
+                {
+                    "at": found.at,
+                    "rows": [_plain(row._asdict()) for row in found.rows],
+                    "sentences": found.sentences,
+                }
+            )
+        )
         return 0
     for task, at_step in found.at.items():
-        table = Table(box=None, title=f"{task}, {found.units[task]} at step {steps_told(at_step)}", title_justify="left", pad_edge=False)
-        for title, side in (("", "left"), ("seeds", "right"), ("mean [95 %]", "right"), ("from the first evaluation", "left")):
+        table = Table(
+            box=None,
+            title=f"{task}, {found.units[task]} at step {steps_told(at_step)}",
+            title_justify="left",
+            pad_edge=False,
+        )
+        for title, side in (
+            ("", "left"),
+            ("seeds", "right"),
+            ("mean [95 %]", "right"),
+            ("from the first evaluation", "left"),
+        ):
             table.add_column(title, justify=side, no_wrap=bool(title))  # pyright: ignore[reportArgumentType]
         for row in found.rows:
             if row.task == task:
@@ -53,22 +81,49 @@ def report(words: list[str]) -> int:
     parser = Parser(prog="dualac report")
     parser.add_argument("paths", type=Path, nargs="+", metavar="DIR", help="directories of runs")
     add_choices(parser)
-    parser.add_argument("--area", action="store_true", help="score a run by the area under its curve instead of by its end")
-    parser.add_argument("--format", choices=FORMATS, default="html", help="html, md with SVGs, or only the figures as pdf, svg or png (html)")
-    parser.add_argument("--out", type=Path, help="where it goes (DIR/report.html, DIR/report.md, DIR/figures)")
+    parser.add_argument(
+        "--area",
+        action="store_true",
+        help="score a run by the area under its curve instead of by its end",
+    )
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        default="html",
+        help="html, md with SVGs, or only the figures as pdf, svg or png (html)",
+    )
+    parser.add_argument(
+        "--out", type=Path, help="where it goes (DIR/report.html, DIR/report.md, DIR/figures)"
+    )
     parser.add_argument("--title", help="what it is called (the directory's name)")
     parser.add_argument("--open", action="store_true", help="show it in a browser")
-    parser.add_argument("--watch", nargs="?", const=30, type=int, metavar="SECONDS", help="make it anew until every run has ended (30)")
+    parser.add_argument(
+        "--watch",
+        nargs="?",
+        const=30,
+        type=int,
+        metavar="SECONDS",
+        help="make it anew until every run has ended (30)",
+    )
     asked = parser.parse(words)
     if asked.area and asked.at:
-        raise UsageError("--area and --at exclude each other: the area ends at the last step that all came to")
+        raise UsageError(
+            "--area and --at exclude each other: the area ends at the last step that all came to"
+        )
     if asked.watch is not None and asked.watch < 1:
         raise UsageError(f"--watch {asked.watch}: give at least one second")
     if asked.open and asked.format != "html":
         raise UsageError("--open shows a page: leave out --format")
     at = "area" if asked.area else asked.at if asked.at is None else step(asked.at)
     command = shlex.join(["dualac", "report", *words])
-    order = Order(tuple(asked.paths), asked.format, asked.out, asked.title, Choices(bounds(asked.bounds), at, asked.unlike, known_rows()), command)
+    order = Order(
+        tuple(asked.paths),
+        asked.format,
+        asked.out,
+        asked.title,
+        Choices(bounds(asked.bounds), at, asked.unlike, known_rows()),
+        command,
+    )
     out = make(order, refresh=asked.watch)
     console.print(f"{out}", soft_wrap=True)
     if asked.open and not webbrowser.open(out.resolve().as_uri()):
@@ -80,9 +135,17 @@ def report(words: list[str]) -> int:
 
 def add_choices(parser: Parser) -> None:
     """What decides which numbers are compared."""
-    parser.add_argument("--at", metavar="STEP", help="the step at which scores are taken (the last that all came to)")
     parser.add_argument(
-        "--bounds", action="append", default=[], metavar="LOW,HIGH", help="the returns that score 0 and 1; TASK=LOW,HIGH for one task"
+        "--at",
+        metavar="STEP",
+        help="the step at which scores are taken (the last that all came to)",
+    )
+    parser.add_argument(
+        "--bounds",
+        action="append",
+        default=[],
+        metavar="LOW,HIGH",
+        help="the returns that score 0 and 1; TASK=LOW,HIGH for one task",
     )
     parser.add_argument(
         "--unlike",
@@ -93,7 +156,9 @@ def add_choices(parser: Parser) -> None:
 
 
 def known_rows() -> dict[str, dict[str, Any]]:
-    """The table of algorithms as the analysis takes it: data. Without JAX there is none, and a run's own word is all there is about its agent."""
+    """The table of algorithms as the analysis takes it: data. Without JAX there is none, and a
+    run's own word is all there is about its agent.
+    """
     from dualac.analysis.data.groups import settings
 
     try:
@@ -112,16 +177,22 @@ def step(text: str) -> int:
 
 
 def bounds(words: list[str]) -> dict[str, tuple[float, float]]:
-    """`--bounds -1500,0` for every task that has none of its own, `--bounds gym/Pendulum-v1=-1500,0` for one."""
+    """`--bounds -1500,0` for every task that has none of its own, `--bounds
+    gym/Pendulum-v1=-1500,0` for one.
+    """
     found = {}
     for word in words:
         task, _, ends = word.rpartition("=")
         try:
             low, high = (float(end) for end in ends.split(","))
         except ValueError:
-            raise UsageError(f"--bounds {word}: give two numbers, LOW,HIGH, or TASK=LOW,HIGH") from None
+            raise UsageError(
+                f"--bounds {word}: give two numbers, LOW,HIGH, or TASK=LOW,HIGH"
+            ) from None
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise UsageError(f"--bounds {word}: the first must be below the second, and both finite")
+            raise UsageError(
+                f"--bounds {word}: the first must be below the second, and both finite"
+            )
         found[task] = (low, high)
     return found
 

@@ -17,10 +17,14 @@ PAPER_TASKS = ("dmc/cheetah-run", "metaworld/push", "myosuite/key-turn-easy")
 
 
 def bench(words: list[str]) -> int:
-    """what it costs here: dualac bench learner [dac...] | train | sweep | envs | memory | scaling"""
+    """what it costs here: dualac bench learner [dac...] | train | sweep | envs | memory |
+    scaling
+    """
     kind = words[0] if words and not words[0].startswith("-") else None
     if kind is not None and kind not in KINDS:
-        raise UsageError(f"bench what? not {kind!r}{nearest(kind, list(KINDS))}; there are {', '.join(KINDS)}")
+        raise UsageError(
+            f"bench what? not {kind!r}{nearest(kind, list(KINDS))}; there are {', '.join(KINDS)}"
+        )
     if kind is None:
         if words:
             print("dualac bench KIND [options]; dualac bench KIND --help tells more")
@@ -28,27 +32,50 @@ def bench(words: list[str]) -> int:
             print(f"  dualac bench {name:<8} {about}")
         return 0 if words else UsageError.code
     parser = Parser(prog=f"dualac bench {kind}", allow_abbrev=False, description=KINDS[kind][1])
-    parser.add_argument("--json", action="store_true", help="one object: what was measured, a row each")
-    parser.add_argument("--plot", type=_picture, metavar="FILE", help=f"a picture of it ({', '.join(PICTURES)})")
+    parser.add_argument(
+        "--json", action="store_true", help="one object: what was measured, a row each"
+    )
+    parser.add_argument(
+        "--plot", type=_picture, metavar="FILE", help=f"a picture of it ({', '.join(PICTURES)})"
+    )
     return KINDS[kind][0](parser, words[1:])
 
 
 def _learner(parser: Parser, words: list[str]) -> int:
     from dualac.execution.pinned import answer, ask
 
-    parser.add_argument("algorithms", nargs="*", default=["sac", "dac"], help="rows of the table, the first being what the others are compared with")
+    parser.add_argument(
+        "algorithms",
+        nargs="*",
+        default=["sac", "dac"],
+        help="rows of the table, the first being what the others are compared with",
+    )
     parser.add_argument("--all", action="store_true", help="every row, SAC first")
     _add_load(parser)
     parser.add_argument("--threads", type=int, default=1, help="cores (1)")
     parser.add_argument("--rounds", type=int, default=9, help="turns that each is timed in (9)")
     asked = parser.parse(words)
     load, threads = _load(asked), _threads(asked.threads)
-    rows = answer(ask(LEARNER, threads, kinds=[(name, load) for name in _rows(asked)], rounds=_positive(asked.rounds, "--rounds")))
+    rows = answer(
+        ask(
+            LEARNER,
+            threads,
+            kinds=[(name, load) for name in _rows(asked)],
+            rounds=_positive(asked.rounds, "--rounds"),
+        )
+    )
     columns = (
-        ("algorithm", "{}"), ("ms_per_update", "{:.2f}"), ("best_ms_per_update", "{:.2f}"), ("times_the_first", "{:.2f}"),
+        ("algorithm", (
+            "{}"
+        )), ("ms_per_update", (
+            "{:.2f}"
+        )), ("best_ms_per_update", "{:.2f}"), ("times_the_first", "{:.2f}"),
         ("gflop_per_update", "{:.3f}"), ("floor_ms", "{:.2f}"), ("percent_of_sgemm", "{:.0f}"),
     )  # fmt: skip
-    note = f"sgemm {rows[0]['sgemm_gflops']:.0f} GFLOP/s, measured in the same run; {rows[0]['threads']} core(s)"
+    note = (
+        f"sgemm {rows[0]['sgemm_gflops']:.0f} GFLOP/s, measured in the same run; "
+        f"{rows[0]['threads']} core(s)"
+    )
     return _tell(asked, rows, Shown(columns, "ms_per_update", note))
 
 
@@ -57,18 +84,31 @@ def _train(parser: Parser, words: list[str]) -> int:
 
     parser.add_argument("algorithm", nargs="?", default="dac")
     parser.add_argument("task", nargs="?", default="dmc/cheetah-run")
-    parser.add_argument("--replay-ratio", type=int, default=2, help="updates for each environment step (2)")
-    parser.add_argument("--steps", type=int, default=1_500, help="environment steps that are timed (1500)")
+    parser.add_argument(
+        "--replay-ratio", type=int, default=2, help="updates for each environment step (2)"
+    )
+    parser.add_argument(
+        "--steps", type=int, default=1_500, help="environment steps that are timed (1500)"
+    )
     parser.add_argument("--threads", type=int, default=1, help="cores (1)")
     asked = parser.parse(words)
     _known(asked.algorithm)
     ratio = _positive(asked.replay_ratio, "--replay-ratio")
     if asked.steps < 500:
         raise UsageError(f"--steps must be at least 500 for a pace to be seen, not {asked.steps}")
-    question = {"algorithm": asked.algorithm, "task": _task(asked.task), "replay_ratio": ratio, "steps": asked.steps}
+    question = {
+        "algorithm": asked.algorithm,
+        "task": _task(asked.task),
+        "replay_ratio": ratio,
+        "steps": asked.steps,
+    }
     row = answer(ask(TRAINED, _threads(asked.threads), **question))
     columns = (
-        ("algorithm", "{}"), ("task", "{}"), ("replay_ratio", "{}"), ("steps_per_second", "{:.1f}"), ("ms_per_step", "{:.2f}"),
+        ("algorithm", (
+            "{}"
+        )), ("task", (
+            "{}"
+        )), ("replay_ratio", "{}"), ("steps_per_second", "{:.1f}"), ("ms_per_step", "{:.2f}"),
         ("ms_per_update", "{:.2f}"), ("share_outside_the_learner", "{:.1%}"),
     )  # fmt: skip
     return _tell(asked, [row], Shown(columns, "steps_per_second"))
@@ -80,7 +120,12 @@ def _sweep(parser: Parser, words: list[str]) -> int:
     from dualac.machine.cores import usable_cores
 
     parser.add_argument("algorithm", nargs="?", default="dac")
-    parser.add_argument("--workers", type=int, default=len(usable_cores()), help="pinned processes side by side (as many as cores)")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=len(usable_cores()),
+        help="pinned processes side by side (as many as cores)",
+    )
     _add_load(parser)
     asked = parser.parse(words)
     _known(asked.algorithm)
@@ -114,18 +159,43 @@ def _memory(parser: Parser, words: list[str]) -> int:
 
     parser.add_argument("algorithm", nargs="?", default="dac")
     parser.add_argument("task", nargs="?", default="dmc/dog-run")
-    parser.add_argument("--capacity", type=int, default=1_000_000, help="transitions that the replay keeps (1000000)")
+    parser.add_argument(
+        "--capacity",
+        type=int,
+        default=1_000_000,
+        help="transitions that the replay keeps (1000000)",
+    )
     asked = parser.parse(words)
     _known(asked.algorithm)
     spec = sizes(_task(asked.task))
-    require_memory(replay_bytes(_positive(asked.capacity, "--capacity"), spec), f"a replay of {asked.capacity} transitions", "lower --capacity")
+    require_memory(
+        replay_bytes(_positive(asked.capacity, "--capacity"), spec),
+        f"a replay of {asked.capacity} transitions",
+        "lower --capacity",
+    )
     row = measure(asked.algorithm, _task(asked.task), spec, asked.capacity)
-    row |= {f"{name}_gb": row[f"{name}_bytes"] / 1e9 for name in ("replay", "new", "resumed")} | {"beside_mb": row["beside_the_replay"] / 1e6}
+    row |= {f"{name}_gb": row[f"{name}_bytes"] / 1e9 for name in ("replay", "new", "resumed")} | {
+        "beside_mb": row["beside_the_replay"] / 1e6
+    }
     columns = (
-        ("algorithm", "{}"), ("task", "{}"), ("capacity", "{}"), ("replay_gb", "{:.2f}"), ("new_gb", "{:.2f}"), ("resumed_gb", "{:.2f}"),
+        ("algorithm", (
+            "{}"
+        )), ("task", (
+            "{}"
+        )), ("capacity", (
+            "{}"
+        )), ("replay_gb", "{:.2f}"), ("new_gb", "{:.2f}"), ("resumed_gb", "{:.2f}"),
         ("beside_mb", "{:.0f}"),
     )  # fmt: skip
-    return _tell(asked, [row], Shown(columns, "beside_mb", "the most that a new run's process had, and the run's when resumed; beside the replay"))
+    return _tell(
+        asked,
+        [row],
+        Shown(
+            columns,
+            "beside_mb",
+            "the most that a new run's process had, and the run's when resumed; beside the replay",
+        ),
+    )
 
 
 def _scaling(parser: Parser, words: list[str]) -> int:
@@ -137,8 +207,15 @@ def _scaling(parser: Parser, words: list[str]) -> int:
     _known(asked.algorithm)
     rows = answer(ask(SCALING, 1, algorithm=asked.algorithm, load=_load(asked)))
     for row in rows:
-        row["milliseconds"] = "  ".join(f"{size}: {1e3 * second:.1f}" for size, second in zip(row["sizes"], row["seconds"], strict=True))
-    return _tell(asked, rows, Shown((("what", "{}"), ("exponent", "{:.3f}"), ("milliseconds", "{}")), "exponent"))
+        row["milliseconds"] = "  ".join(
+            f"{size}: {1e3 * second:.1f}"
+            for size, second in zip(row["sizes"], row["seconds"], strict=True)
+        )
+    return _tell(
+        asked,
+        rows,
+        Shown((("what", "{}"), ("exponent", "{:.3f}"), ("milliseconds", "{}")), "exponent"),
+    )
 
 
 KINDS = {
@@ -147,7 +224,10 @@ KINDS = {
     "sweep": (_sweep, "updates a second of several pinned workers, against one"),
     "envs": (_envs, "steps a second of tasks alone"),
     "memory": (_memory, "peak memory against the replay's"),
-    "scaling": (_scaling, "how cost grows with batch, width, critics, replay ratio and a fuller replay"),
+    "scaling": (
+        _scaling,
+        "how cost grows with batch, width, critics, replay ratio and a fuller replay",
+    ),
 }
 
 
@@ -155,7 +235,9 @@ def _add_load(parser: Parser) -> None:
     from dualac.bench.load import Load
 
     for name, value in Load()._asdict().items():
-        parser.add_argument("--" + name.replace("_", "-"), type=int, default=value, help=f"({value})")
+        parser.add_argument(
+            "--" + name.replace("_", "-"), type=int, default=value, help=f"({value})"
+        )
 
 
 def _load(asked: argparse.Namespace) -> dict[str, int]:
@@ -192,7 +274,9 @@ def _threads(number: int) -> int:
     from dualac.machine.cores import usable_cores
 
     if not 1 <= number <= len(usable_cores()):
-        raise UsageError(f"this machine lets a process use 1 to {len(usable_cores())} cores, not {number}")
+        raise UsageError(
+            f"this machine lets a process use 1 to {len(usable_cores())} cores, not {number}"
+        )
     return number
 
 
@@ -225,13 +309,21 @@ def _tell(asked: argparse.Namespace, rows: list[dict[str, Any]], shown: Shown) -
     if asked.plot:
         from dualac.analysis.figures.curves import bars
 
-        bars({str(row[label]): float(row[shown.drawn]) for row in rows}, shown.drawn.replace("_", " "), asked.plot)
+        bars(
+            {str(row[label]): float(row[shown.drawn]) for row in rows},
+            shown.drawn.replace("_", " "),
+            asked.plot,
+        )
     if asked.json:
         print(json.dumps(rows[0] if len(rows) == 1 else {"rows": rows}))
         return 0
     table = Table(box=None, pad_edge=False)
     for name, _ in shown.columns:
-        table.add_column(name.replace("_", " "), justify="left" if isinstance(rows[0][name], str) else "right", overflow="fold")
+        table.add_column(
+            name.replace("_", " "),
+            justify="left" if isinstance(rows[0][name], str) else "right",
+            overflow="fold",
+        )
     for row in rows:
         table.add_row(*(form.format(row[name]) for name, form in shown.columns))
     console.print(table)

@@ -1,4 +1,6 @@
-"""Many runs: `dualac sweep`, `dualac status`, `dualac collect`; and the record of one: `dualac show`."""
+"""Many runs: `dualac sweep`, `dualac status`, `dualac collect`; and the record of one: `dualac
+show`.
+"""
 
 import argparse
 import functools
@@ -20,7 +22,9 @@ MOST_REASONS = 10
 
 
 def sweep(words: list[str]) -> int:
-    """run an experiment: dualac sweep benchmark --scale small; dualac sweep --algorithms dac,sac --tasks dmc/cheetah-run --seeds 2 --steps 50k"""
+    """run an experiment: dualac sweep benchmark --scale small; dualac sweep --algorithms dac,sac
+    --tasks dmc/cheetah-run --seeds 2 --steps 50k
+    """
     from dualac.experiments.spec import expand
 
     experiment, asked = _read(words)
@@ -30,9 +34,16 @@ def sweep(words: list[str]) -> int:
     if asked.address is not None and asked.executor != "ray":
         raise UsageError("--address is that of a Ray cluster: add --executor ray")
     if asked.workers is not None and (asked.workers < 1 or asked.executor == "ray"):
-        raise UsageError("--workers is how many processes run at a time on this machine, at least 1; a Ray cluster decides for itself")
+        raise UsageError(
+            "--workers is how many processes run at a time on this machine, at least 1; a Ray "
+            "cluster decides for itself"
+        )
     try:
-        return _show_plan(experiment, expand(experiment), out, asked) if asked.plan else _carry_out(experiment, out, asked)
+        return (
+            _show_plan(experiment, expand(experiment), out, asked)
+            if asked.plan
+            else _carry_out(experiment, out, asked)
+        )
     except OSError as error:
         if error.filename is None:  # standard output
             raise
@@ -40,7 +51,9 @@ def sweep(words: list[str]) -> int:
 
 
 def _read(words: list[str]) -> tuple[Any, argparse.Namespace]:
-    """The experiment that is asked for, with whatever of its runs and agents is set by an option, as `dualac train` takes them."""
+    """The experiment that is asked for, with whatever of its runs and agents is set by an option,
+    as `dualac train` takes them.
+    """
     from dualac import envs
     from dualac.agents.algorithms import ALGORITHMS
     from dualac.experiments.spec import agents, overridden, resolve_tasks
@@ -52,12 +65,20 @@ def _read(words: list[str]) -> tuple[Any, argparse.Namespace]:
     asked, _ = parser.peek_batch(words)
     experiment = _experiment(asked)
     contenders = agents(experiment)
-    of_agents += _agent_options(parser, [one.row() for one in contenders], of_agents)  # an agent of one's own may have others
+    of_agents += _agent_options(
+        parser, [one.row() for one in contenders], of_agents
+    )  # an agent of one's own may have others
     asked = parser.parse(words)
-    texts = {path: text for path in of_agents if (text := getattr(asked, f"algorithm.{path}")) is not None}
+    texts = {
+        path: text
+        for path in of_agents
+        if (text := getattr(asked, f"algorithm.{path}")) is not None
+    }
     of = _changes(contenders, texts)
     changes = given(of_run, asked)
-    suites = {task.partition("/")[0] for grid in experiment.grids for task in resolve_tasks(grid.tasks)}
+    suites = {
+        task.partition("/")[0] for grid in experiment.grids for task in resolve_tasks(grid.tasks)
+    }
     envs.require_effect((path.removeprefix("protocol.") for path in changes), *sorted(suites))
     if asked.protocol is not None:
         changes["protocol"] = envs.find_protocol(asked.protocol)
@@ -66,41 +87,97 @@ def _read(words: list[str]) -> tuple[Any, argparse.Namespace]:
 
 def _changes(contenders: list[Any], texts: dict[str, str]) -> dict[str, dict[str, Any]]:
     """What each agent is to have at these paths; one that has no such path is named."""
-    known_options = {one.name: {option.path: option for option in options(one.row())} for one in contenders}
+    known_options = {
+        one.name: {option.path: option for option in options(one.row())} for one in contenders
+    }
     for path in texts:
         having = [name for name, known in known_options.items() if path in known]
         for name in known_options:
             if name not in having:
-                instead = f"; for those that have: --algorithms {','.join(having)}" if having else "; dualac list algorithms NAME shows what there is"
+                instead = (
+                    f"; for those that have: --algorithms {','.join(having)}"
+                    if having
+                    else "; dualac list algorithms NAME shows what there is"
+                )
                 raise UsageError(f"{name} has no --{path.replace('_', '-')}{instead}")
-    return {name: {path: parse_option(known[path], text) for path, text in texts.items()} for name, known in known_options.items()}
+    return {
+        name: {path: parse_option(known[path], text) for path, text in texts.items()}
+        for name, known in known_options.items()
+    }
 
 
 def _agent_options(parser: Parser, rows: list[Any], known: list[str]) -> list[str]:
-    """An option for each value that any of these rows has, by path; those that are known have one."""
+    """An option for each value that any of these rows has, by path; those that are known have
+    one.
+    """
     group = parser.add_argument_group("the agents")
-    new = {option.path: option.help for row in rows for option in options(row) if option.path not in known}
+    new = {
+        option.path: option.help
+        for row in rows
+        for option in options(row)
+        if option.path not in known
+    }
     for path, told in new.items():
-        group.add_argument("--" + path.replace("_", "-"), dest=f"algorithm.{path}", metavar="X", help=told.replace("%", "%%"), default=None)
+        group.add_argument(
+            "--" + path.replace("_", "-"),
+            dest=f"algorithm.{path}",
+            metavar="X",
+            help=told.replace("%", "%%"),
+            default=None,
+        )
     return list(new)
 
 
 def _parser() -> Parser:
     parser = Parser(prog="dualac sweep", allow_abbrev=False)
-    parser.add_argument("name", nargs="?", help="an experiment of `dualac list experiments`, or a file with one: mine.py")
-    parser.add_argument("--plan", action="store_true", help="only tell what would be done, and what it would take")
-    parser.add_argument("--recalibrate", action="store_true", help="with --plan: time the updates anew, where the machine was busy the last time")
-    parser.add_argument("--scale", metavar="small", help="the version of the experiment for one small machine")
-    parser.add_argument("--algorithms", metavar="A,B", help="only these agents; without an experiment: these")
+    parser.add_argument(
+        "name",
+        nargs="?",
+        help="an experiment of `dualac list experiments`, or a file with one: mine.py",
+    )
+    parser.add_argument(
+        "--plan", action="store_true", help="only tell what would be done, and what it would take"
+    )
+    parser.add_argument(
+        "--recalibrate",
+        action="store_true",
+        help="with --plan: time the updates anew, where the machine was busy the last time",
+    )
+    parser.add_argument(
+        "--scale", metavar="small", help="the version of the experiment for one small machine"
+    )
+    parser.add_argument(
+        "--algorithms", metavar="A,B", help="only these agents; without an experiment: these"
+    )
     parser.add_argument("--tasks", metavar="T,U", help="these tasks or sets of tasks instead")
     parser.add_argument("--seeds", metavar="N", help="seeds 0 to N-1 instead; also 3-5 and 0,2,7")
-    parser.add_argument("--steps", metavar="N", help="environment steps of each run instead; more than before continues them")
+    parser.add_argument(
+        "--steps",
+        metavar="N",
+        help="environment steps of each run instead; more than before continues them",
+    )
     parser.add_argument("--replay-ratio", metavar="R,S", help="these replay ratios instead")
     parser.add_argument("--out", metavar="DIR", type=Path, help="where the runs go (runs/NAME)")
-    parser.add_argument("--executor", choices=("local", "ray"), default="local", help="processes of this machine (local), or a Ray cluster")
-    parser.add_argument("--address", metavar="HOST:PORT", help="of the Ray cluster; without it one is started on this machine alone")
-    parser.add_argument("--workers", metavar="N", type=int, help="processes at a time, each on a core of its own (as many as there are cores)")
-    parser.add_argument("--retry-failed", action="store_true", help="begin anew with runs that were set aside")
+    parser.add_argument(
+        "--executor",
+        choices=("local", "ray"),
+        default="local",
+        help="processes of this machine (local), or a Ray cluster",
+    )
+    parser.add_argument(
+        "--address",
+        metavar="HOST:PORT",
+        help="of the Ray cluster; without it one is started on this machine alone",
+    )
+    parser.add_argument(
+        "--workers",
+        metavar="N",
+        type=int,
+        help="processes at a time, each on a core of its own (as many as there are cores)",
+    )
+    parser.add_argument(
+        "--retry-failed", action="store_true", help="begin anew with runs that were set aside"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress")
     return parser
 
@@ -109,16 +186,30 @@ def _experiment(asked: argparse.Namespace) -> Any:
     """The experiment that is named, as it is asked for; or one made of the command line alone."""
     from dualac.experiments.spec import Experiment, Grid, Scale, at_scale, find_experiment, scaled
 
-    listed = {name: tuple(_listed(getattr(asked, name), f"--{name}")) for name in ("algorithms", "tasks")}
+    listed = {
+        name: tuple(_listed(getattr(asked, name), f"--{name}")) for name in ("algorithms", "tasks")
+    }
     ratios = tuple(parse_count(word) for word in _listed(asked.replay_ratio, "--replay-ratio"))
     seeds = None if asked.seeds is None else tuple(parse_seeds(asked.seeds))
     steps = None if asked.steps is None else parse_count(asked.steps)
     if asked.name is None:
         if not (listed["algorithms"] and listed["tasks"]):
-            raise UsageError("sweep what? dualac sweep benchmark --scale small, or --algorithms dac,sac --tasks dmc/cheetah-run --seeds 2")
+            raise UsageError(
+                "sweep what? dualac sweep benchmark --scale small, or --algorithms dac,sac "
+                "--tasks dmc/cheetah-run --seeds 2"
+            )
         if asked.scale is not None:
-            raise UsageError("--scale is that of an experiment: dualac sweep benchmark --scale small; without one, give --seeds and --steps")
-        grid = Grid(listed["algorithms"], listed["tasks"], seeds or 1, 1_000_000 if steps is None else steps, ratios or (2,))
+            raise UsageError(
+                "--scale is that of an experiment: dualac sweep benchmark --scale small; without "
+                "one, give --seeds and --steps"
+            )
+        grid = Grid(
+            listed["algorithms"],
+            listed["tasks"],
+            seeds or 1,
+            1_000_000 if steps is None else steps,
+            ratios or (2,),
+        )
         return Experiment("sweep", "what was asked for", (grid,))
     experiment = at_scale(find_experiment(asked.name), asked.scale)
     return scaled(experiment, Scale(listed["tasks"], listed["algorithms"], seeds, steps, ratios))
@@ -129,7 +220,9 @@ def _listed(text: str | None, option: str) -> list[str]:
         return []
     words = [word.strip() for word in text.split(",")]
     if not all(words) or len(set(words)) != len(words):
-        raise UsageError(f"{option} takes names with commas between them, each once: {text!r} is not that")
+        raise UsageError(
+            f"{option} takes names with commas between them, each once: {text!r} is not that"
+        )
     return words
 
 
@@ -145,7 +238,8 @@ def _show_plan(experiment: Any, runs: list[Any], out: Path, asked: argparse.Name
     left = order(experiment, units, retry_failed=asked.retry_failed)
     console.print(f"{experiment.name}: {experiment.about}{_scale_note(asked)}", soft_wrap=True)
     console.print(
-        f"runs       {len(units)} in {out}: {have['done']} done, {have['begun']} begun, {have['missing']} to begin, {have['failed']} set aside",
+        f"runs       {len(units)} in {out}: {have['done']} done, {have['begun']} begun, "
+        f"{have['missing']} to begin, {have['failed']} set aside",
         soft_wrap=True,
     )
     if experiment.figures:
@@ -153,17 +247,28 @@ def _show_plan(experiment: Any, runs: list[Any], out: Path, asked: argparse.Name
     if left:
         needs = estimate(left, functools.partial(calibrated, anew=asked.recalibrate))
         cores = min(len(usable_cores()), asked.workers or len(usable_cores()))
-        console.print(f"time       about {needs.core_hours:.1f} core-hours, {needs.core_hours / cores:.1f} hours on {cores} cores of this machine")
+        console.print(
+            f"time       about {needs.core_hours:.1f} core-hours, {needs.core_hours / cores:.1f} "
+            f"hours on {cores} cores of this machine"
+        )
         console.print(f"memory     {needs.memory / 1e9:.2f} GB for the largest run")
         console.print(f"disk       about {needs.disk / 1e9:.1f} GB")
         for unit in left[:3]:
             run = unit.run
-            console.print(f"first      {run.name} on {run.task}, replay ratio {run.replay_ratio}, seed {run.seed}, {run.steps} steps", soft_wrap=True)
+            console.print(
+                f"first      {run.name} on {run.task}, replay ratio {run.replay_ratio}, seed "
+                f"{run.seed}, {run.steps} steps",
+                soft_wrap=True,
+            )
     return 0
 
 
 def _scale_note(asked: argparse.Namespace) -> str:
-    return f" (scale {asked.scale}: fewer tasks, seeds and steps than the paper's)" if asked.scale else ""
+    return (
+        f" (scale {asked.scale}: fewer tasks, seeds and steps than the paper's)"
+        if asked.scale
+        else ""
+    )
 
 
 def _carry_out(experiment: Any, out: Path, asked: argparse.Namespace) -> int:
@@ -182,15 +287,22 @@ def _carry_out(experiment: Any, out: Path, asked: argparse.Namespace) -> int:
         executor = launch
     units = survey(expand(experiment), out)
     have = counted(units)
-    console.print(f"{experiment.name}: {len(units)} runs in {out}, {have['done']} done{_scale_note(asked)}", soft_wrap=True)
+    console.print(
+        f"{experiment.name}: {len(units)} runs in {out}, {have['done']} done{_scale_note(asked)}",
+        soft_wrap=True,
+    )
     with Watch(console, units, quiet=asked.quiet) as watch:
-        outcome = carry_out(experiment, Orders(out, executor, asked.workers, asked.retry_failed), watch)
+        outcome = carry_out(
+            experiment, Orders(out, executor, asked.workers, asked.retry_failed), watch
+        )
     have = counted(outcome.units)
     failed = [unit for unit in outcome.units if unit.state == "failed"]
     for unit in failed[:MOST_REASONS]:
         print(f"dualac: set aside: {unit.path}: {one_line(unit.reason)}", file=sys.stderr)
     marked = {unit.path for unit in failed}
-    others = [failure.error for failure in outcome.failures if not marked & set(failure.work.paths)]  # among them what could not be marked
+    others = [
+        failure.error for failure in outcome.failures if not marked & set(failure.work.paths)
+    ]  # among them what could not be marked
     for error in others[:MOST_REASONS]:
         print(f"dualac: {one_line(str(error))[:1000]}", file=sys.stderr)
     console.print(
@@ -215,26 +327,36 @@ def status(words: list[str]) -> int:
     from dualac.analysis.data.status import STATES, grid, survey
 
     parser = Parser(prog="dualac status")
-    parser.add_argument("path", type=Path, metavar="DIR", help="a sweep's directory, or one above it")
+    parser.add_argument(
+        "path", type=Path, metavar="DIR", help="a sweep's directory, or one above it"
+    )
     parser.add_argument("--json", action="store_true", help="one object, with a row a run")
     asked = parser.parse(words)
     marks, damaged = survey(_directory(asked.path))
     if not marks and not damaged:
-        raise DataError(f"no run at or below {asked.path}, and no plan of any; dualac sweep makes both")
+        raise DataError(
+            f"no run at or below {asked.path}, and no plan of any; dualac sweep makes both"
+        )
     counts = Counter(mark.state for mark in marks)
     if asked.json:
         rows = [{**mark._asdict(), "path": str(mark.path) if mark.path else None} for mark in marks]
-        print(json.dumps({"counts": counts, "runs": rows, "damaged": [str(one) for one in damaged]}))
+        print(
+            json.dumps({"counts": counts, "runs": rows, "damaged": [str(one) for one in damaged]})
+        )
         return 0
     table = Table(box=None, pad_edge=False)
     shown = [state for state in STATES if counts[state]]
     for title in ("algorithm", "rr", "task", *shown):
-        table.add_column(title, justify="left" if title in ("algorithm", "task") else "right", no_wrap=True)
+        table.add_column(
+            title, justify="left" if title in ("algorithm", "task") else "right", no_wrap=True
+        )
     for (name, ratio, task), cell in grid(marks).items():
         table.add_row(name, str(ratio), task, *(str(cell[state] or "") for state in shown))
     console.print(table)
     told = ", ".join(f"{counts[state]} {state}" for state in shown)
-    console.print(f"{_names(mark.experiment for mark in marks)}{told}; {len(marks)} runs", soft_wrap=True)
+    console.print(
+        f"{_names(mark.experiment for mark in marks)}{told}; {len(marks)} runs", soft_wrap=True
+    )
     for mark in [mark for mark in marks if mark.state == "failed"][:MOST_REASONS]:
         console.print(f"failed     {mark.path}: {one_line(mark.reason)}", soft_wrap=True)
     for mark in [mark for mark in marks if mark.state == "running"][:MOST_REASONS]:
@@ -250,25 +372,45 @@ def collect(words: list[str]) -> int:
     from dualac.analysis.data.frame import read
 
     parser = Parser(prog="dualac collect")
-    parser.add_argument("paths", type=Path, nargs="+", metavar="DIR", help="directories of runs, perhaps of several machines")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where the table goes (the first DIR)")
+    parser.add_argument(
+        "paths",
+        type=Path,
+        nargs="+",
+        metavar="DIR",
+        help="directories of runs, perhaps of several machines",
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="where the table goes (the first DIR)"
+    )
     asked = parser.parse(words)
     found = read([_directory(path) for path in asked.paths], training_rows=0)
     for one in found.damaged[:MOST_REASONS]:
         print(f"dualac: warning: {one_line(str(one))}", file=sys.stderr)
     runs = merged(found.runs)
     if not runs:
-        raise DataError(f"no run at or below {asked.paths[0]}; dualac status {asked.paths[0]} tells what was planned there")
+        raise DataError(
+            f"no run at or below {asked.paths[0]}; dualac status {asked.paths[0]} tells what was "
+            "planned there"
+        )
     try:
         paths = write(frame(runs), asked.out or asked.paths[0])
     except OSError as error:
         raise refusal(error.filename or "the table", error) from None
     states, gone = Counter(run.status.state for run in runs), missing(found)
-    told = ", ".join(f"{number} {state}" for state, number in (*states.items(), *([("missing", len(gone))] if gone else [])))
+    told = ", ".join(
+        f"{number} {state}"
+        for state, number in (*states.items(), *([("missing", len(gone))] if gone else []))
+    )
     name = _names(one.experiment for one in (*runs, *gone))
-    console.print(f"{name}{len(runs)} runs ({told}): {' and '.join(map(str, paths))}", soft_wrap=True)
+    console.print(
+        f"{name}{len(runs)} runs ({told}): {' and '.join(map(str, paths))}", soft_wrap=True
+    )
     for one in gone[:MOST_REASONS]:
-        console.print(f"missing    {one.name} on {one.task}, replay ratio {one.replay_ratio}, seed {one.seed}", soft_wrap=True)
+        console.print(
+            f"missing    {one.name} on {one.task}, replay ratio {one.replay_ratio}, seed "
+            f"{one.seed}",
+            soft_wrap=True,
+        )
     return 0
 
 
@@ -287,7 +429,10 @@ def show(words: list[str]) -> int:
     parser.add_argument("path", type=Path, metavar="RUN")
     asked = parser.parse(words)
     if not (asked.path / "run.json").exists():
-        raise DataError(f"{asked.path} is not a run: it has no run.json; give the directory of one seed, such as runs/NAME/dac/TASK/rr2/seed0")
+        raise DataError(
+            f"{asked.path} is not a run: it has no run.json; give the directory of one seed, such "
+            "as runs/NAME/dac/TASK/rr2/seed0"
+        )
     for line in told(read_run(asked.path)):
         console.print(line, soft_wrap=True)
     return 0
@@ -295,5 +440,8 @@ def show(words: list[str]) -> int:
 
 def _directory(path: Path) -> Path:
     if not path.is_dir():
-        raise DataError(f"{path} is not a directory; give one with runs in it, such as runs/NAME of dualac sweep NAME")
+        raise DataError(
+            f"{path} is not a directory; give one with runs in it, such as runs/NAME of dualac "
+            "sweep NAME"
+        )
     return path

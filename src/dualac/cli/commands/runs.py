@@ -25,13 +25,18 @@ def evaluate(words: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="one object, with a row an episode")
     asked = parser.parse(words)
     if not 1 <= asked.episodes <= 100_000 or asked.seed < 0:
-        raise UsageError(f"--episodes must be at least 1 and --seed at least 0, not {asked.episodes} and {asked.seed}")
+        raise UsageError(
+            f"--episodes must be at least 1 and --seed at least 0, not {asked.episodes} and "
+            f"{asked.seed}"
+        )
     policy = load_policy(asked.path, asked.step)
     for sentence in policy.damaged:
         warn(sentence)
     stage = Evaluator(Guarded(policy.run.task, policy.run.protocol), usable_cores()[1:])
     seeds = [episode_seed(asked.seed, BASELINE, episode) for episode in range(asked.episodes)]
-    rows = stage.evaluate(policy, seeds, lambda seed, error: warn(f"the episode of seed {seed} broke: {error}"))
+    rows = stage.evaluate(
+        policy, seeds, lambda seed, error: warn(f"the episode of seed {seed} broke: {error}")
+    )
     random = random_rows(stage.env, seeds)
     stage.close()
     if asked.json:

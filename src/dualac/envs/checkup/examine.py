@@ -1,4 +1,6 @@
-"""What is wrong with an environment, found by playing it: a finding a line, in plain words, with what to do about it."""
+"""What is wrong with an environment, found by playing it: a finding a line, in plain words, with
+what to do about it.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +25,29 @@ LARGE, HUGE, ABSURD = 1e3, 1e6, 1e18  # float32 cannot hold the square of the la
 SLOW = 200  # steps a second; below, it is the simulator that training waits for
 MOST = 4  # things of a kind that are listed
 
-# What Gymnasium's checker says and this library takes care of, by a phrase of it; and what is our doing, not the user's.
+# What Gymnasium's checker says and this library takes care of, by a phrase of it; and what is our
+# doing, not the user's.
 MENDED = {
-    "symmetric and normalized space": "it would have actions in [-1, 1]; no matter here: they are scaled to your box",
-    "probably too low": "it would have finite bounds; no matter here: those of observations are not used",
-    "probably too high": "it would have finite bounds; no matter here: those of observations are not used",
+    "symmetric and normalized space": (
+        "it would have actions in [-1, 1]; no matter here: they are scaled to your box"
+    ),
+    "probably too low": (
+        "it would have finite bounds; no matter here: those of observations are not used"
+    ),
+    "probably too high": (
+        "it would have finite bounds; no matter here: those of observations are not used"
+    ),
 }
 OURS = "different from the unwrapped version"
 
-AS_TRUNCATED = "answer truncated=True and terminated=False there, or leave it to max_episode_steps: learning counts nothing after a termination"
-DRAW = "draw from self.np_random only, after super().reset(seed=seed), not from np.random, random or the clock"
+AS_TRUNCATED = (
+    "answer truncated=True and terminated=False there, or leave it to max_episode_steps: learning "
+    "counts nothing after a termination"
+)
+DRAW = (
+    "draw from self.np_random only, after super().reset(seed=seed), not from np.random, random or "
+    "the clock"
+)
 INEXACT = "a stopped run still resumes, but the episode it was in is cut off, and the bits differ"
 BROKEN = "training cuts such an episode, and fails when there are many"
 
@@ -40,7 +55,9 @@ Verdict = Literal["ok", "note", "warning", "wrong"]
 
 
 class Finding(NamedTuple):
-    """`wrong`: training would fail. `warning`: it works, but not as it should. `note`: good to know."""
+    """`wrong`: training would fail. `warning`: it works, but not as it should. `note`: good to
+    know.
+    """
 
     verdict: Verdict
     about: str
@@ -56,7 +73,9 @@ class Witness(gymnasium.Wrapper):
         self.complaints: dict[Finding, None] = {}
         self.old_limit = False
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         answer = self.env.reset(seed=seed, options=options)
         if isinstance(answer, tuple):
             self._look(answer[0])
@@ -65,7 +84,9 @@ class Witness(gymnasium.Wrapper):
     def step(self, action: Any) -> Any:
         answer = self.env.step(action)
         self._look(answer[0])
-        self.old_limit |= isinstance(answer[-1], dict) and bool(answer[-1].get("TimeLimit.truncated"))
+        self.old_limit |= isinstance(answer[-1], dict) and bool(
+            answer[-1].get("TimeLimit.truncated")
+        )
         return answer
 
     def _look(self, observation: Any) -> None:
@@ -78,7 +99,9 @@ class Witness(gymnasium.Wrapper):
 
 
 def checkup(task: str, protocol: Protocol = THE_PAPERS) -> Iterator[Finding]:
-    """Every finding about a task, in the order of the checks. Where playing fails, what a play would have shown is left out."""
+    """Every finding about a task, in the order of the checks. Where playing fails, what a play
+    would have shown is left out.
+    """
     name, heard = canonical(task), []
     try:
         env = quietly(lambda: make(name, protocol=protocol), heard)
@@ -101,7 +124,12 @@ def checkup(task: str, protocol: Protocol = THE_PAPERS) -> Iterator[Finding]:
     yield from seeding(record)
     yield from resume(record)
     if record.lowest.parts_from(record.highest) is None:
-        yield Finding("warning", "actions", f"the lowest and the highest give the same {record.lowest.length} steps: does step() use its action?")
+        yield Finding(
+            "warning",
+            "actions",
+            f"the lowest and the highest give the same {record.lowest.length} steps: does step() "
+            "use its action?",
+        )
     yield from observations(env, record.plays, list(witness.complaints))
     yield rewards(record.plays)
     yield success(record.plays)
@@ -111,7 +139,9 @@ def checkup(task: str, protocol: Protocol = THE_PAPERS) -> Iterator[Finding]:
 
 
 def main() -> None:
-    """The findings as JSON lines: from a process of its own, which the environment may hang or crash."""
+    """The findings as JSON lines: from a process of its own, which the environment may hang or
+    crash.
+    """
     told = os.fdopen(os.dup(1), "w", buffering=1)
     for finding in checkup(sys.argv[1], Protocol(time_limit=int(sys.argv[2]))):
         told.write(json.dumps(finding) + "\n")
@@ -119,7 +149,9 @@ def main() -> None:
 
 
 def gymnasiums_own(another: Callable[[], Adapted]) -> Iterator[Finding]:
-    """Gymnasium's checker, on an environment of its own. Its word is a warning: what stops training is found by playing."""
+    """Gymnasium's checker, on an environment of its own. Its word is a warning: what stops training
+    is found by playing.
+    """
     heard: list[str] = []
     stopped = None
     try:
@@ -127,7 +159,10 @@ def gymnasiums_own(another: Callable[[], Adapted]) -> Iterator[Finding]:
         without_optimizers = (
             env.unwrapped if getattr(env.env, "env", None) is env.unwrapped else env.env
         )  # as it was written, with wrappers of the user's own
-        quietly(lambda: check_env(without_optimizers, skip_render_check=True, skip_close_check=True), heard)
+        quietly(
+            lambda: check_env(without_optimizers, skip_render_check=True, skip_close_check=True),
+            heard,
+        )
         with quiet_end():
             quietly(env.close)
     except ENDINGS:
@@ -135,7 +170,11 @@ def gymnasiums_own(another: Callable[[], Adapted]) -> Iterator[Finding]:
     except BaseException as error:  # assertions for the most part, and whatever foreign code raises
         stopped = one_line(error) or type(error).__name__
         yield Finding("warning", "gymnasium", f"its checker stops: {stopped}")
-    said = [next((ours for phrase, ours in MENDED.items() if phrase in text), text) for text in heard if OURS not in text]
+    said = [
+        next((ours for phrase, ours in MENDED.items() if phrase in text), text)
+        for text in heard
+        if OURS not in text
+    ]
     for text in dict.fromkeys(said):
         yield Finding("note", "gymnasium", text)
     if not stopped and not said:
@@ -148,51 +187,100 @@ def ends(plays: list[Play], cap: int, old_limit: bool) -> Iterator[Finding]:
     lengths = sorted(play.length for play in over)
     terminated = sum(play.terminated for play in over)
     if not over and cap:
-        yield Finding("ok", "ends", f"episodes are cut at {cap} steps; none ended before {plays[0].length}, where this examination left them")
+        yield Finding(
+            "ok",
+            "ends",
+            f"episodes are cut at {cap} steps; none ended before {plays[0].length}, where this "
+            "examination left them",
+        )
     elif not over:
         longest = max(play.length for play in plays)
         advice = "register it with max_episode_steps=N, or train with --protocol.time-limit N"
-        yield Finding("wrong", "ends", f"nothing ended an episode within {longest} steps, so an evaluation might never end: {advice}")
+        yield Finding(
+            "wrong",
+            "ends",
+            f"nothing ended an episode within {longest} steps, so an evaluation might never end: "
+            f"{advice}",
+        )
     elif terminated == len(plays) and lengths[0] == lengths[-1]:
-        cause = f"each of {len(plays)} episodes terminated at step {lengths[0]}, whatever the actions"
+        cause = (
+            f"each of {len(plays)} episodes terminated at step {lengths[0]}, whatever the actions"
+        )
         yield Finding("warning", "ends", f"{cause}: if that is a time limit, {AS_TRUNCATED}")
     elif terminated and old_limit:
-        yield Finding("warning", "ends", f"info['TimeLimit.truncated'] is the old way to tell of a time limit, and not read: {AS_TRUNCATED}")
+        yield Finding(
+            "warning",
+            "ends",
+            "info['TimeLimit.truncated'] is the old way to tell of a time limit, and not read: "
+            f"{AS_TRUNCATED}",
+        )
     else:
         span = f"{lengths[0]}" if lengths[0] == lengths[-1] else f"{lengths[0]} to {lengths[-1]}"
         yield Finding(
             "ok",
             "ends",
-            f"{len(over)} of {len(plays)} episodes ended, after {span} steps: {terminated} terminated, {len(over) - terminated} truncated",
+            f"{len(over)} of {len(plays)} episodes ended, after {span} steps: {terminated} "
+            f"terminated, {len(over) - terminated} truncated",
         )
 
 
 def seeding(record: Record) -> Iterator[Finding]:
-    """Whether an episode is a function of its seed and its actions: at once, and after others, one of them left in its middle."""
+    """Whether an episode is a function of its seed and its actions: at once, and after others, one
+    of them left in its middle.
+    """
     first = record.plays[0]
     parted = _first_of(first.parts_from(record.at_once), first.parts_from(record.later))
-    if parted is not None and first.parts_from(record.elsewhere) is None:  # as long as it has lived through nothing, it does give the same
+    if (
+        parted is not None and first.parts_from(record.elsewhere) is None
+    ):  # as long as it has lived through nothing, it does give the same
         cause = f"after other episodes the same seed and actions gave another {_where(parted)}"
-        yield Finding("warning", "seeding", f"{cause}: something is left from before; set every variable of an episode in reset()")
+        yield Finding(
+            "warning",
+            "seeding",
+            f"{cause}: something is left from before; set every variable of an episode in reset()",
+        )
     elif parted is not None:
-        yield Finding("warning", "seeding", f"the same seed and actions gave another {_where(parted)}: {DRAW}")
+        yield Finding(
+            "warning", "seeding", f"the same seed and actions gave another {_where(parted)}: {DRAW}"
+        )
     elif first.parts_from(record.other_seed) is None:
-        yield Finding("note", "seeding", "same seed, same episode; but another seed gives no other one: well if nothing in the task is random")
+        yield Finding(
+            "note",
+            "seeding",
+            "same seed, same episode; but another seed gives no other one: well if nothing in the "
+            "task is random",
+        )
     else:
-        yield Finding("ok", "seeding", "same seed, same episode, also after others; another seed, another episode")
+        yield Finding(
+            "ok",
+            "seeding",
+            "same seed, same episode, also after others; another seed, another episode",
+        )
 
 
 def resume(record: Record) -> Iterator[Finding]:
-    """Whether an episode can be taken up in its middle by playing its actions again in a new environment, as a resumed run does."""
+    """Whether an episode can be taken up in its middle by playing its actions again in a new
+    environment, as a resumed run does.
+    """
     first = record.plays[0]
     middle, parted = min(RESUMED_AT, first.length // 2), first.parts_from(record.elsewhere)
     if _first_of(first.parts_from(record.at_once), first.parts_from(record.later)) is not None:
         yield Finding("warning", "resume", f"not to the bit, for want of seeding: {INEXACT}")
     elif parted is not None:
         cause = f"a new environment gave another {_where(parted)} for the same seed and actions"
-        yield Finding("warning", "resume", f"{cause}: nothing of an episode may depend on what __init__ drew or on other instances; {INEXACT}")
+        yield Finding(
+            "warning",
+            "resume",
+            f"{cause}: nothing of an episode may depend on what __init__ drew or on other "
+            f"instances; {INEXACT}",
+        )
     else:
-        yield Finding("ok", "resume", f"{middle} actions played again in a new environment led to the same bits, and the rest went on alike")
+        yield Finding(
+            "ok",
+            "resume",
+            f"{middle} actions played again in a new environment led to the same bits, and the "
+            "rest went on alike",
+        )
 
 
 def observations(env: Adapted, plays: list[Play], complaints: list[Finding]) -> Iterator[Finding]:
@@ -200,18 +288,34 @@ def observations(env: Adapted, plays: list[Play], complaints: list[Finding]) -> 
     seen = np.concatenate([play.observations for play in plays])
     finite = np.isfinite(seen)
     if not finite.all():
-        yield Finding("wrong", "observed", f"NaN or infinity in {_named(env, (~finite).any(axis=0))}: {BROKEN}")
+        yield Finding(
+            "wrong",
+            "observed",
+            f"NaN or infinity in {_named(env, (~finite).any(axis=0))}: {BROKEN}",
+        )
     yield from complaints[:MOST]
     seen = np.where(finite, seen, 0.0)
     large = np.abs(seen).max(axis=0) > LARGE
     if large.any():
         advice = "nothing here normalises observations; bring them near [-1, 1] yourself"
-        yield Finding("warning", "observed", f"up to {np.abs(seen).max():.3g} in {_named(env, large)}: {advice}")
+        yield Finding(
+            "warning",
+            "observed",
+            f"up to {np.abs(seen).max():.3g} in {_named(env, large)}: {advice}",
+        )
     still = np.ptp(seen, axis=0) == 0
     if still.any():
-        yield Finding("note", "observed", f"always the same in {_named(env, still)}: nothing can be learned from that")
+        yield Finding(
+            "note",
+            "observed",
+            f"always the same in {_named(env, still)}: nothing can be learned from that",
+        )
     if finite.all() and not complaints and not large.any():
-        yield Finding("ok", "observed", f"finite and as declared, between {seen.min():.3g} and {seen.max():.3g}")
+        yield Finding(
+            "ok",
+            "observed",
+            f"finite and as declared, between {seen.min():.3g} and {seen.max():.3g}",
+        )
 
 
 def rewards(plays: list[Play]) -> Finding:
@@ -221,26 +325,53 @@ def rewards(plays: list[Play]) -> Finding:
     low, high = float(paid.min()), float(paid.max())
     largest = max(-low, high)
     if largest > ABSURD:
-        return Finding("wrong", "rewards", f"up to {largest:.3g}: their squares are beyond float32, and learning diverges")
+        return Finding(
+            "wrong",
+            "rewards",
+            f"up to {largest:.3g}: their squares are beyond float32, and learning diverges",
+        )
     if largest > LARGE:
         advice = "learning may diverge; divide them, 1 a step is plenty"
-        return Finding("warning" if largest > HUGE else "note", "rewards", f"between {low:.3g} and {high:.3g} a step: {advice}")
+        return Finding(
+            "warning" if largest > HUGE else "note",
+            "rewards",
+            f"between {low:.3g} and {high:.3g} a step: {advice}",
+        )
     if low == high:
-        return Finding("note", "rewards", f"always {low:.3g} under random actions: chance must find another one before there is anything to learn")
+        return Finding(
+            "note",
+            "rewards",
+            f"always {low:.3g} under random actions: chance must find another one before there is "
+            "anything to learn",
+        )
     return Finding("ok", "rewards", f"between {low:.3g} and {high:.3g} a step")
 
 
 def success(plays: list[Play]) -> Finding:
     told = [play for play in plays if play.successes]
     if told:
-        return Finding("ok", "success", f"told in info; {sum(any(play.successes) for play in told)} of {len(told)} episodes had one")
+        return Finding(
+            "ok",
+            "success",
+            f"told in info; {sum(any(play.successes) for play in told)} of {len(told)} episodes "
+            "had one",
+        )
     names = " or ".join(f"info[{name!r}]" for name in SUCCESS[:2])
-    return Finding("note", "success", f"not told: with {names} at each step, evaluations would show a success rate beside the return")
+    return Finding(
+        "note",
+        "success",
+        f"not told: with {names} at each step, evaluations would show a success rate beside the "
+        "return",
+    )
 
 
 def speed(play: Play) -> Finding:
     pace = play.length / max(play.seconds, 1e-9)
-    return Finding("note" if pace < SLOW else "ok", "speed", f"{pace:.0f} steps/s; 100k steps take {100_000 / pace / 60:.1f} minutes, learning apart")
+    return Finding(
+        "note" if pace < SLOW else "ok",
+        "speed",
+        f"{pace:.0f} steps/s; 100k steps take {100_000 / pace / 60:.1f} minutes, learning apart",
+    )
 
 
 def undeclared(space: spaces.Space[Any], value: Any, place: str = "") -> Iterator[Finding]:
@@ -250,17 +381,36 @@ def undeclared(space: spaces.Space[Any], value: Any, place: str = "") -> Iterato
         inner = space.spaces if isinstance(space, spaces.Dict) else dict(enumerate(space.spaces))
         extra = [str(key) for key in value if key not in inner] if isinstance(value, dict) else []
         if extra:
-            yield Finding("warning", "observed", f"{', '.join(extra)}{here} is not declared in its space, and so not learned from")
+            yield Finding(
+                "warning",
+                "observed",
+                f"{', '.join(extra)}{here} is not declared in its space, and so not learned from",
+            )
         for key, part in inner.items():
             yield from undeclared(part, value[key], f"{place}.{key}" if place else str(key))
     elif isinstance(space, spaces.Box):
         array = np.asarray(value)
         if array.shape != space.shape:
-            yield Finding("warning", "observed", f"shape {array.shape}{here}, while its space declares {space.shape}")
-        elif ((array < space.low) | (array > space.high)).any():  # NaN is neither, and told elsewhere
-            yield Finding("warning", "observed", f"beyond the bounds that its space declares{here}: correct the one or the other")
+            yield Finding(
+                "warning",
+                "observed",
+                f"shape {array.shape}{here}, while its space declares {space.shape}",
+            )
+        elif (
+            (array < space.low) | (array > space.high)
+        ).any():  # NaN is neither, and told elsewhere
+            yield Finding(
+                "warning",
+                "observed",
+                f"beyond the bounds that its space declares{here}: correct the one or the other",
+            )
         if not np.can_cast(array.dtype, space.dtype):
-            yield Finding("note", "observed", f"{array.dtype}{here}, while its space declares {space.dtype} (no matter here: all become float32)")
+            yield Finding(
+                "note",
+                "observed",
+                f"{array.dtype}{here}, while its space declares {space.dtype} (no matter here: "
+                "all become float32)",
+            )
 
 
 def _sizes(env: Adapted) -> str:
@@ -270,13 +420,22 @@ def _sizes(env: Adapted) -> str:
     low, high = min(told["action"]["low"]), max(told["action"]["high"])
     count = len(told["action"]["low"])
     cap = f"{env.cap} steps an episode at most" if env.cap else "nothing but itself ends an episode"
-    return f"{env.observation_space.shape[0]} observations{listed}, {count} action{'s' * (count > 1)} in [{low:g}, {high:g}]; {cap}"  # pyright: ignore[reportOptionalSubscript]
+    (observations,) = env.observation_space.shape or ()
+    return (
+        f"{observations} observations{listed}, {count} action{'s' * (count > 1)} "
+        f"in [{low:g}, {high:g}]; {cap}"
+    )
 
 
 def _named(env: Adapted, which: Any) -> str:
     """Numbers of the vector by the parts they belong to."""
     parts = env.describe()["observation"]
-    names = [f"{name}[{index - start}]" if name else f"number {index}" for name, start, stop in parts for index in range(start, stop) if which[index]]
+    names = [
+        f"{name}[{index - start}]" if name else f"number {index}"
+        for name, start, stop in parts
+        for index in range(start, stop)
+        if which[index]
+    ]
     return ", ".join(names[:MOST]) + f" and {len(names) - MOST} more" * (len(names) > MOST)
 
 

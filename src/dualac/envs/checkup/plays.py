@@ -1,4 +1,6 @@
-"""Episodes played to be judged: what was seen, how it ended, whether it comes again; whatever an environment raises, prints or warns of meanwhile."""
+"""Episodes played to be judged: what was seen, how it ended, whether it comes again; whatever an
+environment raises, prints or warns of meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ from dualac.envs.suites.packages import LOGGER, silence
 from dualac.errors import ENDINGS, DualacError, quiet_end
 
 STEPS, SECONDS = 1000, 0.5  # that a play lasts at most: what can be seen is seen by then
-UNCAPPED_STEPS, UNCAPPED_SECONDS = 10_000, 3.0  # for an episode that nothing caps, before it is called endless
+UNCAPPED_STEPS, UNCAPPED_SECONDS = (
+    10_000,
+    3.0,
+)  # for an episode that nothing caps, before it is called endless
 BRIEF = 50  # steps, where a glance is enough
 TERMINAL_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -27,7 +32,9 @@ T = TypeVar("T")
 
 
 class Play(NamedTuple):
-    """An episode, or its beginning: what was done, seen and paid, how it ended, how long it took."""
+    """An episode, or its beginning: what was done, seen and paid, how it ended, how long it
+    took.
+    """
 
     actions: np.ndarray
     observations: np.ndarray
@@ -46,19 +53,26 @@ class Play(NamedTuple):
         return self.terminated or self.truncated
 
     def parts_from(self, other: Play) -> int | None:
-        """The first step, 0 being the reset, at which two plays of the same actions differ in a bit. One may be the beginning of the other."""
+        """The first step, 0 being the reset, at which two plays of the same actions differ in a
+        bit. One may be the beginning of the other.
+        """
         common = min(self.length, other.length)
         for step in range(common + 1):
             if self.observations[step].tobytes() != other.observations[step].tobytes():
                 return step
             if step and self.rewards[step - 1].tobytes() != other.rewards[step - 1].tobytes():
                 return step
-        ends = [(play.terminated, play.truncated) if play.length == common else (False, False) for play in (self, other)]
+        ends = [
+            (play.terminated, play.truncated) if play.length == common else (False, False)
+            for play in (self, other)
+        ]
         return None if ends[0] == ends[1] else common
 
 
 class Record(NamedTuple):
-    """All that was played: episodes of several seeds, the first one again and again, and glances at another seed and at the ends of the actions."""
+    """All that was played: episodes of several seeds, the first one again and again, and glances at
+    another seed and at the ends of the actions.
+    """
 
     plays: list[Play]
     at_once: Play
@@ -87,32 +101,51 @@ class Ear(logging.Handler):
 
 def play_all(env: Adapted, another: Callable[[], Adapted]) -> Record:
     size: Any = env.action_space.shape
-    first = _play(env, 0, _random(0, size)) if env.cap else _play(env, 0, _random(0, size), UNCAPPED_STEPS, UNCAPPED_SECONDS)
+    first = (
+        _play(env, 0, _random(0, size))
+        if env.cap
+        else _play(env, 0, _random(0, size), UNCAPPED_STEPS, UNCAPPED_SECONDS)
+    )
     plays = [first, *(_play(env, seed, _random(seed, size)) for seed in (1, 2))]
-    plays += [_play(env, 3, itertools.repeat(np.full(size, value, np.float32))) for value in (0.0, 1.0)]
+    plays += [
+        _play(env, 3, itertools.repeat(np.full(size, value, np.float32))) for value in (0.0, 1.0)
+    ]
     known = first.actions[:STEPS]
     at_once = _play(env, 0, known, seconds=UNCAPPED_SECONDS)
     _play(env, 1, known[:5])  # left in its middle, as training leaves a broken one
     later = _play(env, 0, known, seconds=UNCAPPED_SECONDS)
     other_seed = _play(env, 1, known[:BRIEF])
-    lowest, highest = (_play(env, 0, np.full((BRIEF, *size), value, np.float32)) for value in (-1, 1))
+    lowest, highest = (
+        _play(env, 0, np.full((BRIEF, *size), value, np.float32)) for value in (-1, 1)
+    )
     try:
         fresh = another()
     except DualacError as error:
-        raise FailedError(f"a second one cannot be made beside it, and training needs two, one to evaluate in: {one_line(error)}") from error
+        raise FailedError(
+            "a second one cannot be made beside it, and training needs two, one to evaluate in: "
+            f"{one_line(error)}"
+        ) from error
     elsewhere = _play(fresh, 0, known, seconds=UNCAPPED_SECONDS)
     with quiet_end():
         fresh.close()
     return Record(plays, at_once, later, elsewhere, other_seed, lowest, highest)
 
 
-def _play(env: Adapted, seed: int, actions: Iterable[np.ndarray], steps: int = STEPS, seconds: float = SECONDS) -> Play:
+def _play(
+    env: Adapted,
+    seed: int,
+    actions: Iterable[np.ndarray],
+    steps: int = STEPS,
+    seconds: float = SECONDS,
+) -> Play:
     """From a reset until the episode, the actions or the patience ends."""
     done, seen, paid, successes = [], [_asked("reset()", lambda: env.reset(seed=seed))[0]], [], []
     terminated = truncated = False
     began = time.perf_counter()
     for action in itertools.islice(actions, steps):
-        obs, reward, terminated, truncated, info = _asked(f"step {len(done) + 1}", lambda action=action: env.step(action))
+        obs, reward, terminated, truncated, info = _asked(
+            f"step {len(done) + 1}", lambda action=action: env.step(action)
+        )
         done.append(action)
         seen.append(obs)
         paid.append(reward)
@@ -121,7 +154,15 @@ def _play(env: Adapted, seed: int, actions: Iterable[np.ndarray], steps: int = S
         if terminated or truncated or time.perf_counter() - began > seconds:
             break
     took = time.perf_counter() - began
-    return Play(np.array(done), np.array(seen), np.array(paid, np.float64), successes, terminated, truncated, took)
+    return Play(
+        np.array(done),
+        np.array(seen),
+        np.array(paid, np.float64),
+        successes,
+        terminated,
+        truncated,
+        took,
+    )
 
 
 def _asked(what: str, ask: Callable[[], T]) -> T:
@@ -134,18 +175,25 @@ def _asked(what: str, ask: Callable[[], T]) -> T:
     except BaseException as error:  # the user's own code
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(last.filename).name}, line {last.lineno}"
-        raise FailedError(f"{what} raised {type(error).__name__}: {one_line(error)} ({where}); mend it, or end the episode there") from error
+        raise FailedError(
+            f"{what} raised {type(error).__name__}: {one_line(error)} ({where}); mend it, or end "
+            "the episode there"
+        ) from error
 
 
 def quietly(work: Callable[[], T], heard: list[str] | None = None) -> T:
-    """What it answers; nothing it prints is seen, and what it, or this library, warns of is added to what was heard."""
+    """What it answers; nothing it prints is seen, and what it, or this library, warns of is added
+    to what was heard.
+    """
     told: list[warnings.WarningMessage] = []
     ear = Ear()
     LOGGER.addHandler(ear)
     try:
         with silence(), warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            warnings.simplefilter("ignore", ResourceWarning)  # of garbage that is collected by chance meanwhile, perhaps another's
+            warnings.simplefilter(
+                "ignore", ResourceWarning
+            )  # of garbage that is collected by chance meanwhile, perhaps another's
             return work()
     finally:
         LOGGER.removeHandler(ear)

@@ -8,7 +8,14 @@ import numpy as np
 from dualac import envs
 from dualac.envs import Protocol
 from dualac.envs.faults.isolated import Isolated
-from dualac.errors import ENDINGS, BrokenEpisodeError, DataError, DualacError, LostEnvironmentError, quiet_end
+from dualac.errors import (
+    ENDINGS,
+    BrokenEpisodeError,
+    DataError,
+    DualacError,
+    LostEnvironmentError,
+    quiet_end,
+)
 from dualac.training.replay import to_float32
 
 PATIENCE = 60.0  # seconds for an answer of an isolated environment, unless a user chose
@@ -17,13 +24,17 @@ NOT_FINITE = "gave NaN or infinity"
 
 @final
 class Guarded(gymnasium.Wrapper):
-    """Whatever goes wrong in an episode is a `BrokenEpisodeError`; `reset` then goes on with the next one.
+    """Whatever goes wrong in an episode is a `BrokenEpisodeError`; `reset` then goes on with the
+    next one.
 
-    An environment that raised may have been left half-way, so it is made anew for the next episode, as it is when a run is resumed: an episode is a
-    function of its seed, so that changes nothing else. A task that cannot be used at all is no broken episode: those errors pass.
+    An environment that raised may have been left half-way, so it is made anew for the next episode,
+    as it is when a run is resumed: an episode is a function of its seed, so that changes nothing
+    else. A task that cannot be used at all is no broken episode: those errors pass.
     """
 
-    def __init__(self, task: str, protocol: Protocol, *, isolated: float | None = None, render: bool = False) -> None:
+    def __init__(
+        self, task: str, protocol: Protocol, *, isolated: float | None = None, render: bool = False
+    ) -> None:
         self._make = lambda: envs.make(task, protocol=protocol, render=render, isolated=isolated)
         self.elsewhere = lambda: Guarded(task, protocol, isolated=isolated or PATIENCE)
         super().__init__(self._make())
@@ -31,7 +42,9 @@ class Guarded(gymnasium.Wrapper):
         self.core: int | None = None
         self._proven = False  # whether it ever observed what it declares
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         try:
             if self._lost:
                 self._make_anew()
@@ -39,7 +52,11 @@ class Guarded(gymnasium.Wrapper):
         except ENDINGS:
             raise
         except BaseException as error:
-            if isinstance(error, BrokenEpisodeError) and not isinstance(error, LostEnvironmentError) and not self._proven:
+            if (
+                isinstance(error, BrokenEpisodeError)
+                and not isinstance(error, LostEnvironmentError)
+                and not self._proven
+            ):
                 raise DataError(str(error)) from error
             raise self._judged(error)  # noqa: B904  which has its cause already
         self._proven = True
@@ -68,13 +85,17 @@ class Guarded(gymnasium.Wrapper):
         return self.env.describe()  # pyright: ignore[reportAttributeAccessIssue]
 
     def move_to(self, core: int) -> None:
-        """Play on this core from now on; only an isolated environment has a process that can move."""
+        """Play on this core from now on; only an isolated environment has a process that can
+        move.
+        """
         self.core = core
         if isinstance(self.env, Isolated) and not self._lost:
             self.env.move_to(core)
 
     def _judged(self, error: BaseException) -> DualacError:
-        """What is to be raised instead; the environment is given up where its state is not to be trusted."""
+        """What is to be raised instead; the environment is given up where its state is not to be
+        trusted.
+        """
         if isinstance(error, DualacError) and not isinstance(error, LostEnvironmentError):
             return error
         self._lost = True

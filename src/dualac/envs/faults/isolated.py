@@ -1,7 +1,9 @@
-"""An environment in a process of its own, so that it may hang, exit or crash without taking its user with it.
+"""An environment in a process of its own, so that it may hang, exit or crash without taking its
+user with it.
 
-The process is a fresh interpreter, never a fork: JAX's threads forbid that. The two speak over a socket in a few fixed records, and numbers cross it
-as they are: an isolated environment gives the bits of one that is not.
+The process is a fresh interpreter, never a fork: JAX's threads forbid that. The two speak over a
+socket in a few fixed records, and numbers cross it as they are: an isolated environment gives the
+bits of one that is not.
 """
 
 from __future__ import annotations
@@ -25,7 +27,13 @@ import numpy as np
 from gymnasium import spaces
 
 from dualac.envs.protocol import Protocol
-from dualac.errors import BrokenEpisodeError, DataError, DualacError, LostEnvironmentError, UsageError
+from dualac.errors import (
+    BrokenEpisodeError,
+    DataError,
+    DualacError,
+    LostEnvironmentError,
+    UsageError,
+)
 from dualac.machine.children import die_with_parent, start
 
 MAKING = 120.0  # seconds, at least, that an environment has to be made: simulators import slowly
@@ -34,8 +42,18 @@ RESET, STEP, CLOSE = b"r", b"s", b"c"
 ANSWER, ERROR = b"a", b"e"
 MOST = 1 << 16  # bytes that are read at once
 HEAD = struct.Struct("=cQ")  # what comes, and how many bytes of it
-OUTCOME = struct.Struct("=d????")  # reward, terminated, truncated, whether the task tells of success, success; the observation follows
-ERRORS = (LostEnvironmentError, BrokenEpisodeError, UsageError, DataError, DualacError)  # the narrowest first
+OUTCOME = struct.Struct(
+    "=d????"
+    # reward, terminated, truncated, whether the task tells of success, success;
+    # the observation follows
+)
+ERRORS = (
+    LostEnvironmentError,
+    BrokenEpisodeError,
+    UsageError,
+    DataError,
+    DualacError,
+)  # the narrowest first
 
 
 class RemoteTraceback(Exception):
@@ -44,7 +62,8 @@ class RemoteTraceback(Exception):
 
 @final
 class Isolated(gymnasium.Env):
-    """As `make` answers, but elsewhere: what is raised there is raised here, and a process that hangs or dies is a `LostEnvironmentError` for good.
+    """As `make` answers, but elsewhere: what is raised there is raised here, and a process that
+    hangs or dies is a `LostEnvironmentError` for good.
 
     Of `info` only `success` crosses. It cannot be drawn.
     """
@@ -56,11 +75,20 @@ class Isolated(gymnasium.Env):
         self._socket, theirs = socket.socketpair()
         with theirs:
             words = [sys.executable, "-m", __name__, str(theirs.fileno()), str(os.getpid())]
-            # A session of its own: a Ctrl-C at the terminal is not for it, and what it starts is found and ended with it.
-            self._process = start(words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True)
+            # A session of its own: a Ctrl-C at the terminal is not for it, and what it starts is
+            # found and ended with it.
+            self._process = start(
+                words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, start_new_session=True
+            )
         order = {"task": task, "seed": seed, "protocol": asdict(protocol), "path": sys.path}
         try:
-            about = json.loads(bytes(self._ask(ANSWER, json.dumps(order).encode(), "being made", max(seconds, MAKING))))
+            about = json.loads(
+                bytes(
+                    self._ask(
+                        ANSWER, json.dumps(order).encode(), "being made", max(seconds, MAKING)
+                    )
+                )
+            )
         except DualacError as error:
             self.close()
             if not isinstance(error, LostEnvironmentError):
@@ -70,19 +98,32 @@ class Isolated(gymnasium.Env):
         self.observation_space = spaces.Box(-np.inf, np.inf, (about["observations"],), np.float32)
         self.action_space = spaces.Box(-1.0, 1.0, (about["actions"],), np.float32)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         if options:
-            raise UsageError(f"{self.task}: an isolated environment's reset has no options, not even {', '.join(options)}")
+            raise UsageError(
+                f"{self.task}: an isolated environment's reset has no options, not even "
+                f"{', '.join(options)}"
+            )
         told = self._ask(RESET, json.dumps(seed).encode(), "reset", self._seconds)
         return np.frombuffer(told, np.float32).copy(), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         given = np.asarray(action, np.float32)
         if given.shape != self.action_space.shape:
-            raise UsageError(f"{self.task} takes an action of shape {self.action_space.shape}, not {given.shape}")
+            raise UsageError(
+                f"{self.task} takes an action of shape {self.action_space.shape}, not {given.shape}"
+            )
         told = self._ask(STEP, given.tobytes(), "step", self._seconds)
         reward, terminated, truncated, judged, success = OUTCOME.unpack_from(told)
-        return np.frombuffer(told, np.float32, offset=OUTCOME.size).copy(), reward, terminated, truncated, {"success": success} if judged else {}
+        return (
+            np.frombuffer(told, np.float32, offset=OUTCOME.size).copy(),
+            reward,
+            terminated,
+            truncated,
+            {"success": success} if judged else {},
+        )
 
     def move_to(self, core: int) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -130,7 +171,11 @@ class Isolated(gymnasium.Env):
         self._end()
         if code is None:
             raise LostEnvironmentError(hung or "closed its connection")
-        raise LostEnvironmentError(f"crashed its process ({signal.Signals(-code).name})" if code < 0 else f"ended its process with code {code}")
+        raise LostEnvironmentError(
+            f"crashed its process ({signal.Signals(-code).name})"
+            if code < 0
+            else f"ended its process with code {code}"
+        )
 
     def _end(self) -> None:
         """The process, and what it has started."""
@@ -145,7 +190,9 @@ def _send(to: socket.socket, kind: bytes, content: bytes) -> None:
 
 
 def _receive(source: socket.socket, deadline: float | None = None) -> tuple[bytes, memoryview]:
-    """A record. The other end's death is an OSError; a deadline that passes, TimeoutError, is another one."""
+    """A record. The other end's death is an OSError; a deadline that passes, TimeoutError, is
+    another one.
+    """
     got = source.recv(MOST)  # all of it, nearly always: the two ends take turns
     while len(got) < HEAD.size or len(got) < HEAD.size + HEAD.unpack_from(got)[1]:
         if deadline is not None:
@@ -159,11 +206,15 @@ def _receive(source: socket.socket, deadline: float | None = None) -> tuple[byte
 
 def _raise(told: dict[str, str]) -> NoReturn:
     kind = next(kind for kind in ERRORS if kind.__name__ == told["kind"])
-    raise kind(told["text"]) from (RemoteTraceback("\n" + told["traceback"]) if told["traceback"] else None)
+    raise kind(told["text"]) from (
+        RemoteTraceback("\n" + told["traceback"]) if told["traceback"] else None
+    )
 
 
 def _error(error: BaseException) -> bytes:
-    """An error as it crosses; foreign ones with their traceback, and so those that foreign ones have caused."""
+    """An error as it crosses; foreign ones with their traceback, and so those that foreign ones
+    have caused.
+    """
     told = error if isinstance(error, DualacError) else LostEnvironmentError.told_by(error)
     cause = error.__cause__ if told is error else error
     kind = next(kind for kind in ERRORS if isinstance(told, kind))
@@ -172,11 +223,15 @@ def _error(error: BaseException) -> bytes:
 
 
 def main() -> None:
-    """The other end: an environment that does as it is asked until it is told to close or nobody is there."""
+    """The other end: an environment that does as it is asked until it is told to close or nobody is
+    there.
+    """
     die_with_parent(signal.SIGKILL)
     if os.getppid() != int(sys.argv[2]):  # it died before it could be followed
         return
-    os.dup2(2, 1)  # what a simulator prints goes where complaints go, not into anybody's conversation
+    os.dup2(
+        2, 1
+    )  # what a simulator prints goes where complaints go, not into anybody's conversation
     faulthandler.enable()  # where it crashed ...
     faulthandler.register(signal.SIGUSR1)  # ... or hangs
     with socket.socket(fileno=int(sys.argv[1])) as ours, contextlib.suppress(OSError):
@@ -187,7 +242,10 @@ def main() -> None:
             env = _made(order)
         except BaseException as error:
             return _send(ours, ERROR, _error(error))
-        sizes = {"observations": env.observation_space.shape[0], "actions": env.action_space.shape[0]}
+        sizes = {
+            "observations": env.observation_space.shape[0],
+            "actions": env.action_space.shape[0],
+        }
         about = {"task": env.task, "cap": env.cap, **sizes, "description": env.describe()}
         _send(ours, ANSWER, json.dumps(about).encode())
         _serve(env, ours)
@@ -221,7 +279,10 @@ def _reset(env: Any, content: memoryview) -> bytes:
 def _step(env: Any, content: memoryview) -> bytes:
     obs, reward, terminated, truncated, info = env.step(np.frombuffer(content, np.float32))
     success = info.get("success")
-    return OUTCOME.pack(reward, terminated, truncated, success is not None, bool(success)) + obs.tobytes()
+    return (
+        OUTCOME.pack(reward, terminated, truncated, success is not None, bool(success))
+        + obs.tobytes()
+    )
 
 
 if __name__ == "__main__":

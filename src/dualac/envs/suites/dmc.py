@@ -1,4 +1,6 @@
-"""The DeepMind control suite as Gymnasium environments, without a layer between: the numbers are those of shimmy, the order is the declared one."""
+"""The DeepMind control suite as Gymnasium environments, without a layer between: the numbers are
+those of shimmy, the order is the declared one.
+"""
 
 from __future__ import annotations
 
@@ -17,43 +19,69 @@ from dualac.envs.protocol import Protocol
 from dualac.envs.suites.packages import imported, silence
 from dualac.errors import BrokenEpisodeError, UsageError
 
-UNLIMITED = 1e10  # MuJoCo's mjMAXVAL: what dm_control gives as the bound of an actuator that has none
+UNLIMITED = (
+    1e10  # MuJoCo's mjMAXVAL: what dm_control gives as the bound of an actuator that has none
+)
 SUITE_STEPS = 1000  # the length of every episode of the suite but LQR's
 HEIGHT, WIDTH, CAMERA = 480, 640, 0
 
 
 @final
 class ControlSuite(gymnasium.Env):
-    """One task of the suite. Its observation is the suite's own dictionary, in the suite's order; `make` flattens it."""
+    """One task of the suite. Its observation is the suite's own dictionary, in the suite's order;
+    `make` flattens it.
+    """
 
     metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012  gymnasium declares it so
 
-    def __init__(self, domain: str, task: str, render: bool = False, height: int = HEIGHT, width: int = WIDTH) -> None:
+    def __init__(
+        self, domain: str, task: str, render: bool = False, height: int = HEIGHT, width: int = WIDTH
+    ) -> None:
         self._name = f"dmc/{domain}-{task}"
         suite, self._diverged = _suite()
-        self._last = import_module("dm_env").StepType.LAST  # compared by identity: simulators step in 30 microseconds, and asking costs half of one
+        self._last = (
+            import_module("dm_env").StepType.LAST
+        )  # compared by identity: simulators step in 30 microseconds, and asking costs half of one
         if render:
             _check_drawing(self._name)
         with silence():
-            # LQR draws its very model when it is built: a fixed draw makes it one task. Every other task draws only in reset.
+            # LQR draws its very model when it is built: a fixed draw makes it one task. Every other
+            # task draws only in reset.
             self._env = suite.load(domain, task, task_kwargs={"random": 0})
         self._env.task._random = np.random.RandomState()
         self.render_mode = "rgb_array" if render else None
         self.metadata = {**self.metadata, "render_fps": round(1 / self._env.control_timestep())}
         if not render:
-            # quadruped-escape asks for an OpenGL context in reset, to upload its terrain; training must never need one.
+            # quadruped-escape asks for an OpenGL context in reset, to upload its terrain; training
+            # must never need one.
             self._env.physics._make_rendering_contexts = lambda: None
         self._frame = {"height": height, "width": width, "camera_id": CAMERA}
         declared = self._env.observation_spec().items()
-        self.observation_space = spaces.Dict(OrderedDict((name, spaces.Box(-np.inf, np.inf, spec.shape, np.float64)) for name, spec in declared))
+        self.observation_space = spaces.Dict(
+            OrderedDict(
+                (name, spaces.Box(-np.inf, np.inf, spec.shape, np.float64))
+                for name, spec in declared
+            )
+        )
         self.action_space = _actions(self._env.action_spec())
-        self.cap = math.ceil(self._env._step_limit) if math.isfinite(self._env._step_limit) else SUITE_STEPS
+        self.cap = (
+            math.ceil(self._env._step_limit)
+            if math.isfinite(self._env._step_limit)
+            else SUITE_STEPS
+        )
         self._open = True
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Without a seed the task draws on from where it is, as Gymnasium has it: from entropy, if it never had a seed."""
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Without a seed the task draws on from where it is, as Gymnasium has it: from entropy, if
+        it never had a seed.
+        """
         if options:
-            raise UsageError(f"{self._name}: the control suite's reset has no options, not even {', '.join(options)}")
+            raise UsageError(
+                f"{self._name}: the control suite's reset has no options, not even "
+                f"{', '.join(options)}"
+            )
         if seed is not None:
             self._env.task._random = np.random.RandomState(seed)
         return self._env.reset().observation, {}
@@ -62,7 +90,9 @@ class ControlSuite(gymnasium.Env):
         try:
             step_type, reward, discount, observation = self._env.step(action)
         except self._diverged as error:
-            raise BrokenEpisodeError(f"{self._name}: the simulation diverged: {' '.join(str(error).split())}") from error
+            raise BrokenEpisodeError(
+                f"{self._name}: the simulation diverged: {' '.join(str(error).split())}"
+            ) from error
         over = step_type is self._last
         return observation, reward, over and discount <= 0, over and discount > 0, {}
 
@@ -83,7 +113,9 @@ def load(name: str, protocol: Protocol, render: bool) -> Loaded:
 
 
 def _actions(spec: Any) -> spaces.Box:
-    """LQR's actuators have no limits; the box that all the suite's other tasks have, or nearly, stands in for none."""
+    """LQR's actuators have no limits; the box that all the suite's other tasks have, or nearly,
+    stands in for none.
+    """
     limited = np.abs(np.stack([spec.minimum, spec.maximum])).max(axis=0) < UNLIMITED
     low, high = np.where(limited, spec.minimum, -1.0), np.where(limited, spec.maximum, 1.0)
     return spaces.Box(low, high, spec.shape, np.float64)
@@ -91,13 +123,20 @@ def _actions(spec: Any) -> spaces.Box:
 
 def _suite() -> tuple[Any, type[RuntimeError]]:
     """The suite, and the error by which it says that its physics blew up."""
-    return imported("dmc", "dm_control.suite"), imported("dmc", "dm_control.rl.control").PhysicsError
+    return imported("dmc", "dm_control.suite"), imported(
+        "dmc", "dm_control.rl.control"
+    ).PhysicsError
 
 
 def _check_drawing(name: str) -> None:
-    """dm_control chooses how to draw when it is imported; drawing with the wrong choice does not fail, it aborts the process."""
+    """dm_control chooses how to draw when it is imported; drawing with the wrong choice does not
+    fail, it aborts the process.
+    """
     from dm_control import _render
 
     wanted = os.environ.get("MUJOCO_GL", _render.BACKEND)
     if wanted != _render.BACKEND:
-        raise UsageError(f"cannot draw {name}: dm_control was imported to draw with {_render.BACKEND}; set MUJOCO_GL={wanted} before starting Python")
+        raise UsageError(
+            f"cannot draw {name}: dm_control was imported to draw with {_render.BACKEND}; set "
+            f"MUJOCO_GL={wanted} before starting Python"
+        )

@@ -1,4 +1,6 @@
-"""Meta-World's arm, one task at a time, the goal in sight and drawn anew for each episode from its whole range."""
+"""Meta-World's arm, one task at a time, the goal in sight and drawn anew for each episode from its
+whole range.
+"""
 
 from __future__ import annotations
 
@@ -18,26 +20,37 @@ CAMERA = "corner2"
 
 @final
 class Sawyer(gymnasium.Wrapper):
-    """The suite's bare class, not its MT1 wrapper: that one chooses among 50 goals and cannot be seeded at a reset."""
+    """The suite's bare class, not its MT1 wrapper: that one chooses among 50 goals and cannot be
+    seeded at a reset.
+    """
 
     def __init__(self, name: str, render: bool) -> None:
         self._name = f"metaworld/{name}"
         classes = imported("metaworld", "metaworld.env_dict").ALL_V3_ENVIRONMENTS
         with silence():
-            env = classes[f"{name}-{VERSION}"](render_mode="rgb_array", camera_name=CAMERA) if render else classes[f"{name}-{VERSION}"]()
+            env = (
+                classes[f"{name}-{VERSION}"](render_mode="rgb_array", camera_name=CAMERA)
+                if render
+                else classes[f"{name}-{VERSION}"]()
+            )
         env._freeze_rand_vec = False  # another goal and start for each episode ...
         env.seeded_rand_vec = True  # ... drawn from the seed, not from NumPy's global generator
         env._set_task_called = True
         env._partially_observable = False
-        # The space was computed, and kept, while the goal was hidden: every step would clip the goal to its bounds, which are nought.
+        # The space was computed, and kept, while the goal was hidden: every step would clip the
+        # goal to its bounds, which are nought.
         del env.sawyer_observation_space
         env.observation_space = env.sawyer_observation_space
         super().__init__(env)
         self._suite = env
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         if options:
-            raise UsageError(f"{self._name}: Meta-World's reset has no options, not even {', '.join(options)}")
+            raise UsageError(
+                f"{self._name}: Meta-World's reset has no options, not even {', '.join(options)}"
+            )
         if seed is not None:  # without one it draws on from where it is, as Gymnasium has it
             self._suite.seed(seed)
         return self._suite.reset()
@@ -49,7 +62,9 @@ class Sawyer(gymnasium.Wrapper):
         return answer
 
     def render(self) -> Any:
-        return np.ascontiguousarray(self._suite.render()[::-1, ::-1])  # the camera hangs upside down
+        return np.ascontiguousarray(
+            self._suite.render()[::-1, ::-1]
+        )  # the camera hangs upside down
 
 
 def load(name: str, protocol: Protocol, render: bool) -> Loaded:

@@ -15,14 +15,18 @@ from dualac.envs.protocol import Protocol
 from dualac.envs.suites.packages import diverged, imported, silence
 from dualac.errors import BrokenEpisodeError, UsageError
 
-# What a task's model was built from. Some tasks read it at each reset, none writes it: environments of one task share it, of a hand 94 MB.
+# What a task's model was built from. Some tasks read it at each reset, none writes it: environments
+# of one task share it, of a hand 94 MB.
 _plans: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
-CAMERA = "hand_side_inter"  # where a model has it: MyoSuite's own choice shows the whole room, and a hand as a few pixels
+# where a model has it: MyoSuite's own choice shows the whole room, and a hand as a few pixels
+CAMERA = "hand_side_inter"
 
 
 @final
 class Muscles(gymnasium.Wrapper):
-    """One registered task, whose own end counts or does not. The simulation's end, when it blows up, is no end of the task."""
+    """One registered task, whose own end counts or does not. The simulation's end, when it blows
+    up, is no end of the task.
+    """
 
     def __init__(self, env: gymnasium.Env, name: str, ends: bool) -> None:
         super().__init__(env)
@@ -35,10 +39,19 @@ class Muscles(gymnasium.Wrapper):
             env.unwrapped.render_camera = CAMERA  # pyright: ignore[reportAttributeAccessIssue]
         env.reset()  # some tasks draw less at their first reset than at every other
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         if options:
-            raise UsageError(f"{self._name}: MyoSuite's reset has no options, not even {', '.join(options)}")
-        for array, built in self._built:  # some tasks change their model at a reset by adding to what the reset before left
+            raise UsageError(
+                f"{self._name}: MyoSuite's reset has no options, not even {', '.join(options)}"
+            )
+        for (
+            array,
+            built,
+        ) in (
+            self._built
+        ):  # some tasks change their model at a reset by adding to what the reset before left
             array[...] = built
         return self.env.reset(seed=seed)
 
@@ -50,7 +63,9 @@ class Muscles(gymnasium.Wrapper):
 
 
 def load(name: str, protocol: Protocol, render: bool) -> Loaded:
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # two of its tasks would fetch motions from the network, which nobody asked for
+    os.environ.setdefault(
+        "HF_HUB_OFFLINE", "1"
+    )  # two of its tasks would fetch motions from the network, which nobody asked for
     imported("myosuite", "myosuite")
     spec = gymnasium.registry[MYOSUITE[name].id if name in MYOSUITE else name]
     options = {"render_mode": "rgb_array"} if render else {}
@@ -60,15 +75,24 @@ def load(name: str, protocol: Protocol, render: bool) -> Loaded:
             if (plan := getattr(env.unwrapped, "_mj_spec", None)) is not None:
                 env.unwrapped._mj_spec = _plans.setdefault(name, plan)  # pyright: ignore[reportAttributeAccessIssue]
             muscles = Muscles(env, f"myosuite/{name}", protocol.myosuite_termination == "end")
-    except Exception as error:  # a task whose parts are not installed raises whatever the part that needs them raises
-        raise UsageError(f"myosuite/{name} cannot be made: {' '.join(str(error).split())} ({type(error).__name__})") from error
+    except Exception as error:
+        # a task whose parts are not installed raises whatever the part that needs them raises
+        raise UsageError(
+            f"myosuite/{name} cannot be made: {' '.join(str(error).split())} "
+            f"({type(error).__name__})"
+        ) from error
     return Loaded(muscles, spec.max_episode_steps or 0)
 
 
 def _changeable(model: Any) -> list[np.ndarray]:
-    """Of a model the numbers that a task may change and go on from: all but the shapes of meshes and skins, half of it, which a task changes, if at
-    all, from what they were built as. Of the boxes around shapes only a body's move with it.
+    """Of a model the numbers that a task may change and go on from: all but the shapes of meshes
+    and skins, half of it, which a task changes, if at all, from what they were built as. Of the
+    boxes around shapes only a body's move with it.
     """
     names = [name for name in dir(model) if not name.startswith(("_", "mesh_", "skin_", "bvh_"))]
     around_bodies = model.bvh_aabb[: (model.body_bvhadr + model.body_bvhnum).max()]
-    return [array for name in names if isinstance(array := getattr(model, name), np.ndarray) and array.dtype.kind == "f"] + [around_bodies]
+    return [
+        array
+        for name in names
+        if isinstance(array := getattr(model, name), np.ndarray) and array.dtype.kind == "f"
+    ] + [around_bodies]

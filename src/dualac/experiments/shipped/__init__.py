@@ -1,1 +1,3 @@
-"""The paper's experiments, a file each: what is compared with what, and the figures that show it."""
+"""The paper's experiments, a file each: what is compared with what, and the figures that show
+it.
+"""

@@ -15,7 +15,18 @@ DESIGNS = (
 EXPERIMENT = Experiment(
     "ablation",
     "What is each part of DAC worth?",
-    (Grid(("dac", *DESIGNS), ("dac-15",), seeds=10, steps=500_000, replay_ratios=(2, 16), resets=RESETS),),
+    (
+        Grid(
+            ("dac", *DESIGNS),
+            ("dac-15",),
+            seeds=10,
+            steps=500_000,
+            replay_ratios=(2, 16),
+            resets=RESETS,
+        ),
+    ),
     figures=("design-table",),
-    small=Scale(tasks=("dmc/cheetah-run", "dmc/hopper-hop"), seeds=2, steps=100_000, replay_ratios=(2,)),
+    small=Scale(
+        tasks=("dmc/cheetah-run", "dmc/hopper-hop"), seeds=2, steps=100_000, replay_ratios=(2,)
+    ),
 )

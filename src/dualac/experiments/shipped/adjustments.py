@@ -1,4 +1,6 @@
-"""Figure "adjustments": how optimism and KL weight move on each task, and how far apart the critics are."""
+"""Figure "adjustments": how optimism and KL weight move on each task, and how far apart the critics
+are.
+"""
 
 from dualac.experiments.shipped.benchmark import RESETS
 from dualac.experiments.spec import Experiment, Grid, Scale
@@ -9,6 +11,14 @@ EXPERIMENT = Experiment(
     (Grid(("dac",), ("dac-30",), seeds=10, steps=1_000_000, replay_ratios=(2, 16), resets=RESETS),),
     figures=("adjustments",),
     small=Scale(
-        tasks=("dmc/cheetah-run", "dmc/walker-run", "metaworld/drawer-open", "myosuite/key-turn-easy"), seeds=2, steps=100_000, replay_ratios=(2,)
+        tasks=(
+            "dmc/cheetah-run",
+            "dmc/walker-run",
+            "metaworld/drawer-open",
+            "myosuite/key-turn-easy",
+        ),
+        seeds=2,
+        steps=100_000,
+        replay_ratios=(2,),
     ),
 )

@@ -1,6 +1,7 @@
 """Figure "hyperparams": DAC's three new hyperparameters, four values each, against SAC.
 
-The paper shows its grids only in a picture; these values are ours. The default stands among the four, once, as plain `dac`: twelve agents are ten.
+The paper shows its grids only in a picture; these values are ours. The default stands among the
+four, once, as plain `dac`: twelve agents are ten.
 """
 
 from dualac.experiments.shipped.benchmark import RESETS
@@ -14,8 +15,18 @@ CONTENDERS = (
     "dac",
     "sac",
     *(Contender(f"dac+kl{value:g}", "dac", {"explorer.target_kl": value}) for value in TARGET_KLS),
-    *(Contender(f"dac+std{value:g}", "dac", {"explorer.std_multiplier": value}) for value in STD_MULTIPLIERS),
-    *(Contender(f"dac+lr{value:g}", "dac", {"explorer.optimism.lr": value, "explorer.kl_weight.lr": value}) for value in ADJUSTMENT_RATES),
+    *(
+        Contender(f"dac+std{value:g}", "dac", {"explorer.std_multiplier": value})
+        for value in STD_MULTIPLIERS
+    ),
+    *(
+        Contender(
+            f"dac+lr{value:g}",
+            "dac",
+            {"explorer.optimism.lr": value, "explorer.kl_weight.lr": value},
+        )
+        for value in ADJUSTMENT_RATES
+    ),
 )
 EXPERIMENT = Experiment(
     "sensitivity",

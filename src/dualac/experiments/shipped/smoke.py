@@ -1,11 +1,28 @@
-"""Two minutes on two cores: whether a sweep works here, from the plan to the frame. Too short to learn anything."""
+"""Two minutes on two cores: whether a sweep works here, from the plan to the frame. Too short to
+learn anything.
+"""
 
 from dualac.experiments.spec import Experiment, Grid
 
-SHORT = {"warmup": 500, "eval_every": 500, "log_every": 250, "checkpoint_every": 500, "protocol.eval_episodes": 1}
+SHORT = {
+    "warmup": 500,
+    "eval_every": 500,
+    "log_every": 250,
+    "checkpoint_every": 500,
+    "protocol.eval_episodes": 1,
+}
 EXPERIMENT = Experiment(
     "smoke",
     "Does a sweep work on this machine?",
-    (Grid(("dac", "sac", "td3"), ("dmc/pendulum-swingup",), seeds=2, steps=1_000, replay_ratios=(1,), run=SHORT),),
+    (
+        Grid(
+            ("dac", "sac", "td3"),
+            ("dmc/pendulum-swingup",),
+            seeds=2,
+            steps=1_000,
+            replay_ratios=(1,),
+            run=SHORT,
+        ),
+    ),
     figures=("final-score", "curves"),
 )

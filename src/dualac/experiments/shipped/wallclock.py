@@ -1,4 +1,6 @@
-"""Figure "wallclock": DAC and SAC against time. The runs of a machine that does nothing else: times of a busy one say nothing."""
+"""Figure "wallclock": DAC and SAC against time. The runs of a machine that does nothing else: times
+of a busy one say nothing.
+"""
 
 from dualac.experiments.shipped.benchmark import RESETS
 from dualac.experiments.spec import Experiment, Grid, Scale
@@ -6,7 +8,16 @@ from dualac.experiments.spec import Experiment, Grid, Scale
 EXPERIMENT = Experiment(
     "wallclock",
     "Is DAC worth its second actor when time is counted instead of steps?",
-    (Grid(("dac", "sac"), ("dac-30",), seeds=10, steps=1_000_000, replay_ratios=(2, 16), resets=RESETS),),
+    (
+        Grid(
+            ("dac", "sac"),
+            ("dac-30",),
+            seeds=10,
+            steps=1_000_000,
+            replay_ratios=(2, 16),
+            resets=RESETS,
+        ),
+    ),
     figures=("wall-clock",),
     small=Scale(tasks=("dmc/cheetah-run",), seeds=2, steps=100_000, replay_ratios=(2,)),
 )
