@@ -420,7 +420,7 @@ def _sizes(env: Adapted) -> str:
     low, high = min(told["action"]["low"]), max(told["action"]["high"])
     count = len(told["action"]["low"])
     cap = f"{env.cap} steps an episode at most" if env.cap else "nothing but itself ends an episode"
-    (observations,) = env.observation_space.shape or ()
+    (observations,) = env.observation_space.shape or (0,)
     return (
         f"{observations} observations{listed}, {count} action{'s' * (count > 1)} "
         f"in [{low:g}, {high:g}]; {cap}"
