@@ -53,8 +53,8 @@ test-browser: setup ## slow: the report in a real browser (scripts/install-brows
 	scripts/install-browser
 	$(PYTEST) -m browser -n0
 
-results: setup ## make docs/results/README.md and its figures anew from the runs kept there
-	$(VENV)/bin/dualac report $(addprefix docs/results/,cheetah-run walker-run small-sweep suites) --format md --out docs/results/README.md --title "Results"
+results: setup ## make results/README.md and its figures anew from the runs kept there
+	$(VENV)/bin/dualac report $(addprefix results/,cheetah-run walker-run small-sweep suites) --format md --out results/README.md --title "Results"
 
 test-cluster: setup ## slow: sweeps on a Ray cluster of this machine that loses its workers and raylets
 	$(PYTEST) -m cluster -n0
@@ -68,4 +68,4 @@ lock: setup ## bring requirements.lock up to pyproject.toml (UPGRADE=1 for the n
 
 clean: ## remove .venv, caches and builds; runs/ stays
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist
-	find src tests scripts benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests scripts benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

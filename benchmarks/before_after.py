@@ -1,8 +1,8 @@
 """The learning curves of one algorithm before and after changes to what runs, from runs of the same
 seeds.
 
-.venv/bin/python benchmarks/before_after.py docs/results/cheetah-run/dac
-docs/results/before-after/b22bd11 runs/dac docs/results/before-after
+.venv/bin/python benchmarks/before_after.py results/cheetah-run/dac
+results/before-after/b22bd11 runs/dac results/before-after
 
 Keeps the rows of the latest runs, the last but one directory, in the last one below their commit,
 draws before-after.png there and prints the returns side by side.

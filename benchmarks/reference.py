@@ -1,7 +1,7 @@
 """The reference run of `dualac bench` on an idle machine: what each kind printed, with its command,
 as one page.
 
-.venv/bin/python benchmarks/reference.py docs/results/bench.md [--only learner,sweep]
+.venv/bin/python benchmarks/reference.py results/bench.md [--only learner,sweep]
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""From runs to the numbers and pictures of docs/results: final scores by algorithm, the curve, the
+"""From runs to the numbers and pictures of results: final scores by algorithm, the curve, the
 inside of DAC.
 
-    .venv/bin/python benchmarks/summary.py runs/cheetah docs/results/cheetah-run
+    .venv/bin/python benchmarks/summary.py runs/cheetah results/cheetah-run
 
 Reads every run below the first directory; writes curve.png, inside-dac.png and each run's rows into
 the second.

@@ -19,7 +19,7 @@ from dualac.analysis.data.scores import Board, by_step, grid, held, scale
 from dualac.analysis.data.status import survey
 from dualac.errors import DataError
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 def test_every_run_below_a_directory_is_read_once(tmp_path: Path):
