@@ -27,9 +27,14 @@ def test_a_page_names_what_there_is(page: Path):
 
 @pytest.mark.parametrize("page", KEPT, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_of_history_or_results_links_to_what_there_is(page: Path):
-    assert [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()] == []
+    assert [
+        link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()
+    ] == []
 
 
 def test_the_readme_has_the_two_commands_of_a_clone():
     block = re.findall(r"```\n(.+?)```", (ROOT / "README.md").read_text(), re.DOTALL)[0]
-    assert [line.split("#")[0].strip() for line in block.splitlines()] == ["make train", "make test"]
+    assert [line.split("#")[0].strip() for line in block.splitlines()] == [
+        "make train",
+        "make test",
+    ]
