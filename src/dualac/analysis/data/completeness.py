@@ -8,7 +8,7 @@ import numpy as np
 
 from dualac.analysis.data.frame import Planned, RunRecord
 from dualac.analysis.data.groups import Group
-from dualac.analysis.summary.wording import count_told, range_told, several
+from dualac.analysis.summary.wording import format_count, format_range, join_names
 
 STATES = ("done", "running", "interrupted", "failed", "missing")
 
@@ -26,7 +26,7 @@ class Cell(NamedTuple):
     def counts(self) -> Counter[str]:
         return Counter(self.seeds.values())
 
-    def told(self) -> str:
+    def describe(self) -> str:
         counts = self.counts()
         return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
 
@@ -77,7 +77,7 @@ def _planned_label(plan: Planned, groups: Sequence[Group], *, several_ratios: bo
     )
 
 
-def seeds_told(
+def describe_seeds(
     groups: Sequence[Group],
     missing: Sequence[Planned] = (),
     tells: Callable[[RunRecord], bool] = evaluated,
@@ -91,29 +91,29 @@ def seeds_told(
         ]
         for one in groups
     }
-    told = counts_told(
+    told = describe_counts(
         {label: [(sum(some), len(some)) for some in tasks] for label, tasks in counts.items()}
     )
-    return f"Seeds of each task: {told}. {missing_told(groups, missing)}"
+    return f"Seeds of each task: {told}. {describe_missing(groups, missing)}"
 
 
-def counts_told(counts: Mapping[str, Sequence[tuple[int, int]]]) -> str:
+def describe_counts(counts: Mapping[str, Sequence[tuple[int, int]]]) -> str:
     """By algorithm, of each task: how many seeds have a number, of how many runs."""
     told = {}
     for label, tasks in counts.items():
-        some, of = (range_told([pair[place] for pair in tasks]) for place in (0, 1))
+        some, of = (format_range([pair[place] for pair in tasks]) for place in (0, 1))
         told[label] = some if all(there == all_of for there, all_of in tasks) else f"{some} of {of}"
     usual = Counter(told.values()).most_common(1)[0][0] if told else "0"
     others = [f"{label} has {some}" for label, some in told.items() if some != usual]
-    return f"{usual}; {several(others)}" if others else usual
+    return f"{usual}; {join_names(others)}" if others else usual
 
 
-def missing_told(groups: Sequence[Group], missing: Sequence[Planned] = ()) -> str:
+def describe_missing(groups: Sequence[Group], missing: Sequence[Planned] = ()) -> str:
     grid = cells(groups, missing)
     states = Counter(state for cell in grid for state in cell.seeds.values() if state != "done")
-    gone = several([f"{states[state]} {state}" for state in STATES if states[state]])
+    gone = join_names([f"{states[state]} {state}" for state in STATES if states[state]])
     return (
-        f"Not complete: {gone} of {count_told(sum(len(cell.seeds) for cell in grid), 'run')}."
+        f"Not complete: {gone} of {format_count(sum(len(cell.seeds) for cell in grid), 'run')}."
         if states
         else "No run is missing."
     )

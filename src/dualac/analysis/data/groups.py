@@ -169,7 +169,7 @@ def rules(run: RunRecord) -> Rules:
     )
 
 
-def told_rules(run: RunRecord) -> str:
+def describe_rules(run: RunRecord) -> str:
     return ", ".join(
         f"{name.replace('_', ' ')} {short(value)}"
         for name, value in rules(run)

@@ -19,7 +19,7 @@ class Scale(NamedTuple):
     column: str
     low: float
     high: float
-    told: str
+    unit: str
 
 
 Bounds = Mapping[str, tuple[float, float]]  # by task; "" is for every task that has none of its own

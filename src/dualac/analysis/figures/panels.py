@@ -13,14 +13,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from dualac.analysis import statistics
-from dualac.analysis.data.completeness import counts_told, missing_told
+from dualac.analysis.data.completeness import describe_counts, describe_missing
 from dualac.analysis.data.curves import Curve
 from dualac.analysis.data.groups import Group
 from dualac.analysis.data.scores import grid, held
 from dualac.analysis.figures.style import DASHES, STYLE, Ink, inks, legible
 from dualac.analysis.summary.summarise import Panel, Summary, overestimation
 from dualac.analysis.summary.tables import Share
-from dualac.analysis.summary.wording import count_told, several, steps_told
+from dualac.analysis.summary.wording import format_count, format_steps, join_names
 
 Inks = Mapping[str, Ink]
 COLUMNS = 5  # of small multiples
@@ -40,24 +40,24 @@ def caption(panels: Sequence[Panel], summary: Summary) -> str:
     """What is shown, over what, and what is missing."""
     words = []
     for panel in panels:
-        start = f"from {steps_told(panel.start)} " if panel.start else ""
+        start = f"from {format_steps(panel.start)} " if panel.start else ""
         what = f"Mean score on the way {start}to" if panel.area else "Scores at"
         words.append(
-            f"{panel.title}: {what.lower()} {steps_told(panel.at)} steps over "
-            f"{count_told(len(panel.tasks), 'task')}"
+            f"{panel.title}: {what.lower()} {format_steps(panel.at)} steps over "
+            f"{format_count(len(panel.tasks), 'task')}"
         )
     told = "; ".join(words)
     left = sorted({task for panel in panels for task in panel.left_out})
-    holes = f" Not in every algorithm's runs, and left out: {several(left)}." if left else ""
+    holes = f" Not in every algorithm's runs, and left out: {join_names(left)}." if left else ""
     seeds = [
         f"Seeds of each task{f', {panel.title}' if len(panels) > 1 else ''}: "
-        f"{counts_told(panel.counts())}."
+        f"{describe_counts(panel.counts())}."
         for panel in panels
         if panel.tasks
     ]
-    gone = missing_told(summary.groups, summary.frame.missing)
+    gone = describe_missing(summary.groups, summary.frame.missing)
     apart = sorted({one.label for panel in panels for one in panel.apart})
-    behind = f" Too far behind to be compared: {several(apart)}." if apart else ""
+    behind = f" Too far behind to be compared: {join_names(apart)}." if apart else ""
     return (
         f"IQM with 95 % stratified-bootstrap intervals. {told[:1].upper()}{told[1:]}. "
         f"{' '.join(seeds)} {gone}{holes}{behind}"

@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from dualac.analysis.data.completeness import seeds_told
+from dualac.analysis.data.completeness import describe_seeds
 from dualac.analysis.data.frame import Planned, RunRecord
 from dualac.analysis.data.groups import Group
 from dualac.analysis.figures import panels
 from dualac.analysis.summary.summarise import Summary, only
 from dualac.analysis.summary.tables import design, sensitivity
-from dualac.analysis.summary.wording import several
+from dualac.analysis.summary.wording import join_names
 
 REFERENCE = "sac"  # the baseline of cost and of sensitivity
 BASE = "dac"
@@ -62,11 +62,11 @@ def planned_of(summary: Summary, groups: Sequence[Group]) -> list[Planned]:
     return [one for one in summary.frame.missing if one.name in names]
 
 
-def dual_told(run: RunRecord) -> bool:
+def has_duals(run: RunRecord) -> bool:
     return "train/kl" in run.training
 
 
-def value_told(run: RunRecord) -> bool:
+def has_values(run: RunRecord) -> bool:
     return bool(np.isfinite(run.evaluations["value"]).any())
 
 
@@ -80,8 +80,8 @@ def hard(summary: Summary) -> list[Group]:
     return [one for one in groups if one.runs]
 
 
-def hard_told(summary: Summary, groups: Sequence[Group]) -> str:
-    return seeds_told(groups, [one for one in planned_of(summary, groups) if one.task in HARD])
+def describe_hard_seeds(summary: Summary, groups: Sequence[Group]) -> str:
+    return describe_seeds(groups, [one for one in planned_of(summary, groups) if one.task in HARD])
 
 
 def _sample_efficiency(summary: Summary) -> Made:
@@ -104,17 +104,17 @@ def _final_score(summary: Summary) -> Made:
 
 def _curves(summary: Summary) -> Made:
     return (
-        (lambda: panels.tasks(summary), seeds_told(summary.groups, summary.frame.missing))
+        (lambda: panels.tasks(summary), describe_seeds(summary.groups, summary.frame.missing))
         if summary.tasks
         else None
     )
 
 
 def _adjustments(summary: Summary) -> Made:
-    dual = [one for one in summary.groups if one.name == BASE and any(map(dual_told, one.runs))]
+    dual = [one for one in summary.groups if one.name == BASE and any(map(has_duals, one.runs))]
     told = (
         f"Of {BASE}, a line a task, the mean over its seeds. "
-        f"{seeds_told(dual, planned_of(summary, dual), dual_told)}"
+        f"{describe_seeds(dual, planned_of(summary, dual), has_duals)}"
     )
     return (lambda: panels.adjustments(dual), told) if dual else None
 
@@ -122,7 +122,9 @@ def _adjustments(summary: Summary) -> Made:
 def _hard(summary: Summary) -> Made:
     groups = hard(summary)
     return (
-        (lambda: panels.together(groups, summary), hard_told(summary, groups)) if groups else None
+        (lambda: panels.together(groups, summary), describe_hard_seeds(summary, groups))
+        if groups
+        else None
     )
 
 
@@ -131,7 +133,7 @@ def _design(summary: Summary) -> Made:
     return (
         (
             lambda: panels.shares(rows, "score relative to base"),
-            seeds_told(summary.groups, summary.frame.missing),
+            describe_seeds(summary.groups, summary.frame.missing),
         )
         if rows
         else None
@@ -143,7 +145,7 @@ def _sensitivity(summary: Summary) -> Made:
     return (
         (
             lambda: panels.shares(rows, f"percent over {REFERENCE}"),
-            seeds_told(summary.groups, summary.frame.missing),
+            describe_seeds(summary.groups, summary.frame.missing),
         )
         if rows
         else None
@@ -180,7 +182,7 @@ def among(summary: Summary, names: Sequence[str]) -> Summary | None:
 
 
 def _overestimation(summary: Summary) -> Made:
-    telling = [one for one in summary.groups if any(map(value_told, one.runs))]
+    telling = [one for one in summary.groups if any(map(has_values, one.runs))]
     if not telling:
         return None
     told = (
@@ -189,7 +191,7 @@ def _overestimation(summary: Summary) -> Made:
     )
     return lambda: panels.overestimations(
         telling, summary.inks
-    ), f"{told} {seeds_told(telling, planned_of(summary, telling), value_told)}"
+    ), f"{told} {describe_seeds(telling, planned_of(summary, telling), has_values)}"
 
 
 FIGURES: dict[str, tuple[str, Callable[[Summary], Made], str]] = {
@@ -199,7 +201,7 @@ FIGURES: dict[str, tuple[str, Callable[[Summary], Made], str]] = {
     "hard-tasks": (
         "The hardest tasks",
         _hard,
-        f"runs of {several(HARD_AGENTS)} on {several(HARD)}",
+        f"runs of {join_names(HARD_AGENTS)} on {join_names(HARD)}",
     ),
     "design-table": (
         "What each part of the design is worth",
@@ -207,8 +209,8 @@ FIGURES: dict[str, tuple[str, Callable[[Summary], Made], str]] = {
         "dac and its ablations (dac:no-kl, ...)",
     ),
     "sensitivity": ("Sensitivity", _sensitivity, "sac, and dac with several values of one setting"),
-    "wall-clock": ("Against time", _wall_clock, f"runs of {several(WALL_CLOCK)}"),
-    "layer-norm": ("Layer norm", _named(LAYER_NORM), f"runs of {several(LAYER_NORM)}"),
+    "wall-clock": ("Against time", _wall_clock, f"runs of {join_names(WALL_CLOCK)}"),
+    "layer-norm": ("Layer norm", _named(LAYER_NORM), f"runs of {join_names(LAYER_NORM)}"),
     "overestimation": (
         "Overestimation",
         _overestimation,
@@ -217,7 +219,7 @@ FIGURES: dict[str, tuple[str, Callable[[Summary], Made], str]] = {
     "distributional": (
         "Distributional critics",
         _named(DISTRIBUTIONAL),
-        f"runs of {several(DISTRIBUTIONAL)}",
+        f"runs of {join_names(DISTRIBUTIONAL)}",
     ),
     "curves": ("Every task", _curves, "a run with an evaluation"),
 }

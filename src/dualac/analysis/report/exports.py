@@ -14,7 +14,7 @@ import numpy as np
 
 from dualac.analysis import statistics
 from dualac.analysis.summary.summarise import Panel, Summary, generator
-from dualac.analysis.summary.wording import interval_told, number_told, range_told
+from dualac.analysis.summary.wording import format_interval, format_number, format_range
 
 Rows = list[dict[str, Any]]
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
@@ -34,7 +34,7 @@ def aggregate_rows(summary: Summary) -> Rows:
                 "area": panel.area,
                 "tasks": len(panel.tasks),
             }
-            seeds = range_told(panel.seeds(one.label))
+            seeds = format_range(panel.seeds(one.label))
             for name, found in panel.aggregates[one.label].items():
                 rows.append(
                     {**about, "seeds": seeds, "statistic": name, "suite": "all", **_ends(found)}
@@ -67,7 +67,7 @@ def task_rows(summary: Summary) -> Rows:
                 "algorithm": one.agent,
                 "replay_ratio": one.replay_ratio,
                 "task": task,
-                "unit": scale.told if scale else "return",
+                "unit": scale.unit if scale else "return",
             }
             about |= {
                 "step": last,
@@ -137,14 +137,16 @@ def latex(summary: Summary) -> str:
         near = best(panel)
         for one in panel.ranked() if panel.tasks else []:
             found = panel.aggregates[one.label]["IQM"]
-            number = number_told(found.estimate)
+            number = format_number(found.estimate)
             ends = (
-                f"[{number_told(found.low)}, {number_told(found.high)}]" if found.defined else "--"
+                f"[{format_number(found.low)}, {format_number(found.high)}]"
+                if found.defined
+                else "--"
             )
             score = rf"\textbf{{{number}}}" if one.label in near else number
             lines.append(
                 rf"{escape_latex(one.agent)} & {one.replay_ratio} & "
-                rf"{range_told(panel.seeds(one.label))} & {score} & {ends} \\"
+                rf"{format_range(panel.seeds(one.label))} & {score} & {ends} \\"
             )
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
@@ -188,8 +190,8 @@ def aggregate_table(panel: Panel) -> tuple[list[str], list[list[str]]]:
         [
             one.agent,
             str(one.replay_ratio),
-            range_told(panel.seeds(one.label)),
-            *(interval_told(panel.aggregates[one.label][name]) for name in names),
+            format_range(panel.seeds(one.label)),
+            *(format_interval(panel.aggregates[one.label][name]) for name in names),
         ]
         for one in panel.ranked()
     ]

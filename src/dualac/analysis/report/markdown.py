@@ -8,7 +8,7 @@ from pathlib import Path
 import matplotlib as mpl
 
 from dualac.analysis.data.completeness import cells
-from dualac.analysis.data.groups import told_rules
+from dualac.analysis.data.groups import describe_rules
 from dualac.analysis.figures.paper import REFERENCE, Picture, gallery
 from dualac.analysis.figures.style import STYLE
 from dualac.analysis.report.exports import (
@@ -21,12 +21,12 @@ from dualac.analysis.summary.findings import MOST_LISTED, commands, headline, pr
 from dualac.analysis.summary.summarise import Summary
 from dualac.analysis.summary.tables import costs, differences
 from dualac.analysis.summary.wording import (
-    count_told,
-    number_told,
+    format_count,
+    format_number,
+    format_steps,
+    format_steps_to_reach,
+    join_names,
     printable,
-    reach_told,
-    several,
-    steps_told,
 )
 
 FORMATS = {"svg": {"Date": None}, "pdf": {"CreationDate": None, "ModDate": None}, "png": {}}
@@ -48,8 +48,8 @@ def write_markdown(summary: Summary, title: str, out: Path, command: str) -> Pat
             reached = [
                 [
                     panel.names()[one.label],
-                    f"{number_told(one.target)} ({panel.names()[one.other]})",
-                    reach_told(one.steps),
+                    f"{format_number(one.target)} ({panel.names()[one.other]})",
+                    format_steps_to_reach(one.steps),
                 ]
                 for one in panel.reached
             ]
@@ -103,15 +103,17 @@ def write_captions(pictures: Sequence[Picture], folder: Path) -> None:
 
 def _about(summary: Summary, command: str) -> str:
     runs = [run for one in summary.groups for run in one.runs]
-    rules = sorted({f"{run.suite}: {told_rules(run)}" for run in runs})
+    rules = sorted({f"{run.suite}: {describe_rules(run)}" for run in runs})
     machines = sorted({str(run.machine.get("cpu", "")) for run in runs} - {""})
     lengths = sorted({run.steps for run in runs})
     lines = [
-        f"{count_told(len(runs), 'run')} of {count_told(len(summary.groups), 'algorithm')} on "
-        f"{count_told(len(summary.tasks), 'task')}"
+        f"{format_count(len(runs), 'run')} of {format_count(len(summary.groups), 'algorithm')} on "
+        f"{format_count(len(summary.tasks), 'task')}"
     ]
-    lines += [f"planned steps: {several([steps_told(one) for one in lengths])}"] if lengths else []
-    lines += [f"machine: {several(machines)}"] if machines else []
+    lines += (
+        [f"planned steps: {join_names([format_steps(one) for one in lengths])}"] if lengths else []
+    )
+    lines += [f"machine: {join_names(machines)}"] if machines else []
     lines += [*rules, f"made by: `{printable(command)}`"]
     return "\n".join(
         f"- {line if line.startswith('made by') else escape_markdown(line)}" for line in lines
@@ -121,7 +123,7 @@ def _about(summary: Summary, command: str) -> str:
 def _tables(summary: Summary) -> list[str]:
     blocks: list[str] = []
     rows = [
-        [cell.label, cell.task, cell.told()]
+        [cell.label, cell.task, cell.describe()]
         for cell in cells(summary.groups, summary.frame.missing)
     ]
     if rows:
@@ -129,18 +131,24 @@ def _tables(summary: Summary) -> list[str]:
         finals = []
         for row in task_rows(summary):
             ends = (
-                f"[{number_told(row['low'])}, {number_told(row['high'])}]"
+                f"[{format_number(row['low'])}, {format_number(row['high'])}]"
                 if row["seeds"] > 1
                 else "one seed"
                 if row["seeds"]
                 else "no score"
             )
-            finals.append([row[(
-                "task"
-            )], row[(
-                "algorithm"
-            )], str(row["replay_ratio"]), f"{row['seeds']} of {row['of']}", steps_told(row["step"]),
-                           row["unit"], number_told(row["estimate"]), ends])  # fmt: skip
+            finals.append(
+                [
+                    row["task"],
+                    row["algorithm"],
+                    str(row["replay_ratio"]),
+                    f"{row['seeds']} of {row['of']}",
+                    format_steps(row["step"]),
+                    row["unit"],
+                    format_number(row["estimate"]),
+                    ends,
+                ]
+            )
         titles = ["task", "algorithm", "RR", "seeds", "step", "unit", "mean", "95 %"]
         blocks += ["## Every task in numbers", markdown_table(titles, sorted(finals))]
         cost = [
@@ -149,7 +157,7 @@ def _tables(summary: Summary) -> list[str]:
                 f"{one.steps_per_second:.0f}",
                 f"{one.ms_per_update:.2f}",
                 f"{one.hours:.2f}",
-                number_told(one.against),
+                format_number(one.against),
             ]
             for one in costs(summary.groups, REFERENCE)
             if one.runs

@@ -17,8 +17,13 @@ from urllib.parse import quote
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from dualac.analysis.data.completeness import cells, counts_told, missing_told, seeds_told
-from dualac.analysis.data.groups import told_rules
+from dualac.analysis.data.completeness import (
+    cells,
+    describe_counts,
+    describe_missing,
+    describe_seeds,
+)
+from dualac.analysis.data.groups import describe_rules
 from dualac.analysis.figures import charts
 from dualac.analysis.figures.panels import caption
 from dualac.analysis.figures.paper import (
@@ -27,12 +32,12 @@ from dualac.analysis.figures.paper import (
     LAYER_NORM,
     REFERENCE,
     among,
-    dual_told,
+    describe_hard_seeds,
     gallery,
     hard,
-    hard_told,
+    has_duals,
+    has_values,
     planned_of,
-    value_told,
 )
 from dualac.analysis.report.exports import aggregate_rows, as_csv, as_json, latex, plain, task_rows
 from dualac.analysis.statistics import AGGREGATES
@@ -40,13 +45,13 @@ from dualac.analysis.summary.findings import MOST_LISTED, commands, headline, pr
 from dualac.analysis.summary.summarise import THRESHOLDS, Panel, Summary
 from dualac.analysis.summary.tables import costs, design, differences, sensitivity
 from dualac.analysis.summary.wording import (
-    count_told,
-    interval_told,
-    number_told,
-    range_told,
-    reach_told,
-    several,
-    steps_told,
+    format_count,
+    format_interval,
+    format_number,
+    format_range,
+    format_steps,
+    format_steps_to_reach,
+    join_names,
 )
 
 
@@ -134,7 +139,7 @@ def _task_panels(summary: Summary) -> list[tuple[str, int]]:
 
 def _dual(summary: Summary) -> list[Any]:
     """The dual actor-critics, the paper's own first."""
-    found = [one for one in summary.groups if any(map(dual_told, one.runs))]
+    found = [one for one in summary.groups if any(map(has_duals, one.runs))]
     return sorted(found, key=lambda one: (one.agent != BASE, one.label))
 
 
@@ -198,8 +203,8 @@ def _special(summary: Summary, variants: Sequence[Variant]) -> list[dict[str, An
     groups = hard(summary)
     names = sorted({run.task for one in groups for run in one.runs})
     told = (
-        f"The hardest tasks: {several([one.label for one in groups], 12)}. "
-        f"{hard_told(summary, groups)}"
+        f"The hardest tasks: {join_names([one.label for one in groups], 12)}. "
+        f"{describe_hard_seeds(summary, groups)}"
     )
     return compared + [
         {"chart": "task", "index": tasks + place, "title": name, "caption": told}
@@ -225,7 +230,7 @@ def _shown(summary: Summary, variants: Sequence[Variant], home: Path) -> dict[st
             "title": f"{one['title']}: {one['x']}",
             "caption": (
                 "The base, or default, in bold. "
-                f"{seeds_told(summary.groups, summary.frame.missing)}"
+                f"{describe_seeds(summary.groups, summary.frame.missing)}"
             ),
             "table": _share_table(one),
         }
@@ -233,7 +238,7 @@ def _shown(summary: Summary, variants: Sequence[Variant], home: Path) -> dict[st
     ]
     titles, unlike = differences(summary.groups)
     overestimated = [title for title, _ in charts.overestimation_data(summary.groups)]
-    dual, valued = _dual(summary), [one for one in summary.groups if any(map(value_told, one.runs))]
+    dual, valued = _dual(summary), [one for one in summary.groups if any(map(has_values, one.runs))]
     told = {
         "facts": _facts(summary),
         "headline": headline(summary),
@@ -243,10 +248,10 @@ def _shown(summary: Summary, variants: Sequence[Variant], home: Path) -> dict[st
         "task_table": _task_table(summary),
         "special": _special(summary, variants),
         "inside": [one.label for one in dual],
-        "inside_seeds": seeds_told(dual, planned_of(summary, dual), dual_told),
+        "inside_seeds": describe_seeds(dual, planned_of(summary, dual), has_duals),
         "metrics": [{"title": title} for _, title, _, _ in charts.logged(dual)],
         "overestimation": overestimated,
-        "overestimation_seeds": seeds_told(valued, planned_of(summary, valued), value_told),
+        "overestimation_seeds": describe_seeds(valued, planned_of(summary, valued), has_values),
         "shares": shares,
         "costs": _cost_table(summary),
         "grid": _grid(summary, home),
@@ -265,7 +270,7 @@ def _shown(summary: Summary, variants: Sequence[Variant], home: Path) -> dict[st
             ("json", "report.json"),
             ("latex", "scores.tex"),
         ],
-        "read": count_told(len(summary.frame.runs), "run"),
+        "read": format_count(len(summary.frame.runs), "run"),
     }
     names = (
         ("scores", ("panels")),
@@ -305,18 +310,24 @@ def _facts(summary: Summary) -> list[str]:
     commits = sorted({str(run.machine.get("commit", ""))[:12] for run in runs} - {""})
     versions = sorted({f"{name} {number}" for run in runs for name, number in run.versions.items()})
     lengths = sorted({run.steps for run in runs})
-    grid = (
-        f"{count_told(len(summary.groups), 'algorithm')}, {count_told(len(summary.tasks), 'task')}"
-    )
+    algorithms = format_count(len(summary.groups), "algorithm")
+    grid = f"{algorithms}, {format_count(len(summary.tasks), 'task')}"
     return [
-        f"{count_told(len(runs), 'run')}: "
-        f"{several([f'{count} {state}' for state, count in states.items()])}; {grid}, "
-        f"{several([steps_told(one) for one in lengths])} steps",
+        f"{format_count(len(runs), 'run')}: "
+        f"{join_names([f'{count} {state}' for state, count in states.items()])}; {grid}, "
+        f"{join_names([format_steps(one) for one in lengths])} steps",
         *sorted(
-            {f"{run.suite}: {told_rules(run)}; deterministic evaluation, raw steps" for run in runs}
+            {
+                f"{run.suite}: {describe_rules(run)}; deterministic evaluation, raw steps"
+                for run in runs
+            }
         ),
-        *([f"Machine: {several(machines)}"] if machines else []),
-        *([f"Commit {several(commits)}; {several(versions, 12)}"] if commits or versions else []),
+        *([f"Machine: {join_names(machines)}"] if machines else []),
+        *(
+            [f"Commit {join_names(commits)}; {join_names(versions, 12)}"]
+            if commits or versions
+            else []
+        ),
     ]
 
 
@@ -325,13 +336,13 @@ def _panel(panel: Panel, place: int, summary: Summary) -> dict[str, Any]:
     rows = []
     for one in panel.ranked():
         found = [panel.aggregates[one.label][name] for name in AGGREGATES]
-        numbers = [Text(interval_told(each), _finite(each.estimate)) for each in found]
-        rows.append([Text(names[one.label]), Text(range_told(panel.seeds(one.label))), *numbers])
+        numbers = [Text(format_interval(each), _finite(each.estimate)) for each in found]
+        rows.append([Text(names[one.label]), Text(format_range(panel.seeds(one.label))), *numbers])
     compared = [
         [
             Text(names[one.theirs]),
-            Text(interval_told(one.difference.interval)),
-            Text(interval_told(one.probability)),
+            Text(format_interval(one.difference.interval)),
+            Text(format_interval(one.probability)),
             Text("apart" if one.difference.separable else _more(one.difference.more_seeds)),
             Text(("by seed") if one.difference.paired else "no"),
         ]
@@ -340,8 +351,8 @@ def _panel(panel: Panel, place: int, summary: Summary) -> dict[str, Any]:
     reached = [
         [
             Text(names[one.label]),
-            Text(f"{number_told(one.target)} ({names[one.other]})"),
-            Text(reach_told(one.steps), _finite(one.steps.estimate)),
+            Text(f"{format_number(one.target)} ({names[one.other]})"),
+            Text(format_steps_to_reach(one.steps), _finite(one.steps.estimate)),
             Text(f"{one.share:.0%}" if math.isfinite(one.share) else "-"),
         ]
         for one in panel.reached
@@ -353,8 +364,8 @@ def _panel(panel: Panel, place: int, summary: Summary) -> dict[str, Any]:
         "caption": caption([panel], summary),
         "suites": list(panel.suites),
         "seeds": (
-            f"Seeds of each task: {counts_told(panel.counts())}. "
-            f"{missing_told(summary.groups, summary.frame.missing)}"
+            f"Seeds of each task: {describe_counts(panel.counts())}. "
+            f"{describe_missing(summary.groups, summary.frame.missing)}"
         ),
         "table": Table(["algorithm", "seeds", *AGGREGATES], rows),
         "comparisons": Table(
@@ -387,10 +398,10 @@ def _task(summary: Summary, task: str, ratio: int) -> dict[str, Any]:
         one for one in summary.frame.missing if (one.task, one.replay_ratio) == (task, ratio)
     ]
     scale = summary.board.scaled[task]
-    unit = scale.told if scale else "return; no bounds are known"
+    unit = scale.unit if scale else "return; no bounds are known"
     return {
         "title": f"{task}, RR {ratio}" if several_ratios else task,
-        "caption": f"{unit}. {seeds_told(here, missing)}",
+        "caption": f"{unit}. {describe_seeds(here, missing)}",
     }
 
 
@@ -399,7 +410,7 @@ def _task_table(summary: Summary) -> Table:
     rows = []
     for row in task_rows(summary):
         ends = (
-            f"[{number_told(row['low'])}, {number_told(row['high'])}]"
+            f"[{format_number(row['low'])}, {format_number(row['high'])}]"
             if math.isfinite(row["low"])
             else "one seed"
             if row["seeds"]
@@ -411,11 +422,11 @@ def _task_table(summary: Summary) -> Table:
                 Text(row[("algorithm")]),
                 Text(str(row[("replay_ratio")]), row["replay_ratio"]),
                 Text(f"{row['seeds']} of {row['of']}"),
-                Text(steps_told(row[("step")]), row[("step")]),
+                Text(format_steps(row[("step")]), row[("step")]),
                 Text(row["unit"]),
-                Text(number_told(row["estimate"]), _finite(row["estimate"])),
+                Text(format_number(row["estimate"]), _finite(row["estimate"])),
                 Text(ends),
-                Text(number_told(row["best"]), _finite(row["best"])),
+                Text(format_number(row["best"]), _finite(row["best"])),
             ]
         )
     return Table(titles, sorted(rows))
@@ -425,7 +436,7 @@ def _share_table(one: dict[str, Any]) -> Table:
     rows = []
     for row in one["rows"]:
         ends = (
-            f"[{number_told(row['low'])}, {number_told(row['high'])}]"
+            f"[{format_number(row['low'])}, {format_number(row['high'])}]"
             if row["low"] is not None and row["high"] is not None
             else "-"
         )
@@ -433,7 +444,7 @@ def _share_table(one: dict[str, Any]) -> Table:
             [
                 Text(row["name"]),
                 Text(
-                    "none" if row["estimate"] is None else number_told(row["estimate"]),
+                    "none" if row["estimate"] is None else format_number(row["estimate"]),
                     row["estimate"],
                 ),
                 Text(ends),
@@ -447,11 +458,11 @@ def _cost_table(summary: Summary) -> Table | None:
         [
             Text(one.label),
             Text(str(one.runs), one.runs),
-            Text(number_told(one.steps_per_second), _finite(one.steps_per_second)),
-            Text(number_told(one.ms_per_update), _finite(one.ms_per_update)),
-            Text(number_told(one.hours), _finite(one.hours)),
-            Text(number_told(one.against), _finite(one.against)),
-            Text(several(one.cpus)),
+            Text(format_number(one.steps_per_second), _finite(one.steps_per_second)),
+            Text(format_number(one.ms_per_update), _finite(one.ms_per_update)),
+            Text(format_number(one.hours), _finite(one.hours)),
+            Text(format_number(one.against), _finite(one.against)),
+            Text(join_names(one.cpus)),
         ]
         for one in costs(summary.groups, REFERENCE)
         if one.runs
@@ -488,7 +499,7 @@ def _grid(summary: Summary, home: Path) -> dict[str, Any] | None:
             for seed, state in cell.seeds.items() if cell else []:
                 run = cell.runs.get(seed) if cell else None
                 told = f"seed {seed}: {state}" + (
-                    f" at {steps_told(run.status.step)} of {steps_told(run.steps)} "
+                    f" at {format_steps(run.status.step)} of {format_steps(run.steps)} "
                     f"{run.status.reason}"
                     if run
                     else ""
@@ -497,7 +508,7 @@ def _grid(summary: Summary, home: Path) -> dict[str, Any] | None:
                     {
                         "seed": seed,
                         "state": state,
-                        "told": told,
+                        "title": told,
                         "link": _link(run.path, home) if run else "",
                     }
                 )

@@ -15,12 +15,12 @@ from dualac.analysis.data.scores import Board, grid, held, paired
 from dualac.analysis.statistics import Interval, iqm
 from dualac.analysis.summary.summarise import USUAL, At, Choices, generator
 from dualac.analysis.summary.wording import (
-    count_told,
-    difference_told,
+    describe_difference,
+    format_count,
+    format_range,
+    format_steps,
+    join_names,
     printable,
-    range_told,
-    several,
-    steps_told,
 )
 from dualac.errors import DataError, UsageError
 
@@ -66,8 +66,8 @@ def compare(places: Sequence[Path], choices: Choices = USUAL) -> Compared:
     refused = [f"{run.path}, {reason}" for found in grouped for run, reason in found.refused]
     if len(sides) < 2 and refused:
         told = (
-            f"too little is left to compare without {count_told(len(refused), 'run')} that cannot "
-            f"be: {printable(refused[0])}"
+            f"too little is left to compare without {format_count(len(refused), 'run')} that "
+            f"cannot be: {printable(refused[0])}"
         )
         raise DataError(f"{told}; --unlike separate keeps them apart")
     if len(sides) < 2:
@@ -79,7 +79,7 @@ def compare(places: Sequence[Path], choices: Choices = USUAL) -> Compared:
     tasks = sorted(set.intersection(*({run.task for run in side.runs} for side in sides)))
     if not tasks:
         told = "; ".join(
-            f"{side.label} has {several(sorted({run.task for run in side.runs}), 3)}"
+            f"{side.label} has {join_names(sorted({run.task for run in side.runs}), 3)}"
             for side in sides
         )
         raise DataError(f"no task is common to all that are compared: {told}")
@@ -88,7 +88,7 @@ def compare(places: Sequence[Path], choices: Choices = USUAL) -> Compared:
     notes = [f"left out: {one} (--unlike separate keeps it apart)" for one in refused]
     notes += [str(one) for frame in frames for one in frame.damaged]
     scaled = {task: board.scaled[task] for task in tasks}
-    units = {printable(task): found.told if (found := scaled[task]) else "return" for task in tasks}
+    units = {printable(task): found.unit if (found := scaled[task]) else "return" for task in tasks}
     return Compared(
         {printable(task): step for task, step in steps.items()},
         units,
@@ -131,7 +131,7 @@ def _common_step(sides: list[Side], board: Board, task: str, at: At) -> float:
             for side in sides
             if max(board.last(run) for run in side.runs if run.task == task) < 0
         ]
-        raise DataError(f"{several(behind)} has no evaluation of {task} yet; wait for the first")
+        raise DataError(f"{join_names(behind)} has no evaluation of {task} yet; wait for the first")
     if isinstance(at, int) and at > reached:
         raise UsageError(f"--at {at}: on {task} not all have come further than {reached:.0f}")
     return float(at) if isinstance(at, int) else reached
@@ -219,12 +219,12 @@ def _verdicts(
                     for table in (tables[first], tables[second])
                     for count in np.isfinite(table).sum(axis=0)
                 ]
-                where = f"On {several(some, 3)}: " if len(sets) > 1 or len(some) > 1 else ""
+                where = f"On {join_names(some, 3)}: " if len(sets) > 1 or len(some) > 1 else ""
                 found.append(
                     printable(
                         where
-                        + difference_told(
-                            sides[order[0]].label, sides[order[1]].label, told, range_told(counts)
+                        + describe_difference(
+                            sides[order[0]].label, sides[order[1]].label, told, format_range(counts)
                         )
                     )
                 )
@@ -255,7 +255,7 @@ def _differences(sides: list[Side]) -> list[str]:
     return told + (
         [
             "They were planned to unlike lengths "
-            f"({several([steps_told(one) for one in lengths])} steps)."
+            f"({join_names([format_steps(one) for one in lengths])} steps)."
         ]
         if len(lengths) > 1
         else []

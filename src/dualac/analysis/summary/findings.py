@@ -17,13 +17,13 @@ from dualac.analysis.data.groups import Group, short
 from dualac.analysis.statistics import FEW_SEEDS
 from dualac.analysis.summary.summarise import Comparison, Panel, Summary
 from dualac.analysis.summary.wording import (
-    count_told,
-    difference_told,
-    interval_told,
-    number_told,
-    range_told,
-    several,
-    steps_told,
+    describe_difference,
+    format_count,
+    format_interval,
+    format_number,
+    format_range,
+    format_steps,
+    join_names,
 )
 from dualac.runs.versions import ADDED
 
@@ -59,18 +59,18 @@ def headline(summary: Summary) -> list[str]:
             told.append(_about(panel))
     if summary.grouped.apart:
         told.append(
-            f"{several(summary.grouped.apart)}: under other rules than the rest, so a difference "
-            "from it may be the rules', not the agent's."
+            f"{join_names(summary.grouped.apart)}: under other rules than the rest, so a "
+            "difference from it may be the rules', not the agent's."
         )
     states = Counter(run.status.state for one in summary.groups for run in one.runs)
     going = [f"{states[state]} {state}" for state in ("running", "interrupted") if states[state]]
     going += (
         [f"{len(summary.frame.missing)} of the plan not begun"] if summary.frame.missing else []
     )
-    told += [f"Not finished: {several(going)}. These numbers will change."] if going else []
+    told += [f"Not finished: {join_names(going)}. These numbers will change."] if going else []
     told += (
         [
-            f"{count_told(states['failed'], 'run')} failed, and "
+            f"{format_count(states['failed'], 'run')} failed, and "
             f"count{'s' * (states['failed'] == 1)} only up to where."
         ]
         if states["failed"]
@@ -84,46 +84,49 @@ def _about(panel: Panel) -> str:
     found, first = panel.aggregates[best.label]["IQM"], names[best.label]
     what = "the mean score up to" if panel.area else "the score at"
     start = (
-        f"{panel.title[:1].upper()}{panel.title[1:]} ({what} {steps_told(panel.at)} steps, "
-        f"{count_told(len(panel.tasks), 'task')}): "
+        f"{panel.title[:1].upper()}{panel.title[1:]} ({what} {format_steps(panel.at)} steps, "
+        f"{format_count(len(panel.tasks), 'task')}): "
     )
     if not math.isfinite(found.estimate):
         return f"{start}no run has a score."
     if len(panel.groups) == 1:
         told = (
-            f"{start}{first} has an IQM of {interval_told(found)}, seeds: "
-            f"{range_told(panel.seeds(best.label))}."
+            f"{start}{first} has an IQM of {format_interval(found)}, seeds: "
+            f"{format_range(panel.seeds(best.label))}."
         )
         return " ".join([told, *_uncounted(panel), "There is nothing to compare it with."])
-    words = [f"{start}{first} has the highest IQM, {interval_told(found)}."]
+    words = [f"{start}{first} has the highest IQM, {format_interval(found)}."]
     words += _uncounted(panel)
     above = [one for one in panel.comparisons if one.difference.separable]
     near = [one for one in panel.comparisons if not one.difference.separable]
     if above:
         chance = min(one.probability.estimate for one in above)
         by = [
-            f"{names[one.theirs]} by {interval_told(one.difference.interval)} with "
+            f"{names[one.theirs]} by {format_interval(one.difference.interval)} with "
             f"{_seeds(panel, one)} seeds"
             for one in above
         ]
         words.append(
-            f"It is above {several(by)}; a run of it beats one of theirs with probability "
+            f"It is above {join_names(by)}; a run of it beats one of theirs with probability "
             f"{chance:.2f} at least."
         )
     for one in near[:3]:
         few = (
             min([*panel.seeds(one.ours), *panel.seeds(one.theirs)]) < FEW_SEEDS
         )  # whose interval may be a point, and mean nothing
-        chance = number_told(one.probability.estimate) if few else interval_told(one.probability)
+        chance = (
+            format_number(one.probability.estimate) if few else format_interval(one.probability)
+        )
         chance = (
             f" P({first} beats {names[one.theirs]}) is {chance}." if one.probability.defined else ""
         )
         words.append(
-            difference_told(first, names[one.theirs], one.difference, _seeds(panel, one)) + chance
+            describe_difference(first, names[one.theirs], one.difference, _seeds(panel, one))
+            + chance
         )
     if len(near) > 3:
         words.append(
-            f"Nor is it separable from {several([names[one.theirs] for one in near[3:]])}."
+            f"Nor is it separable from {join_names([names[one.theirs] for one in near[3:]])}."
         )
     if min(count for one in panel.groups for count in panel.seeds(one.label)) < FEW_SEEDS:
         words.append(f"Intervals of fewer than {FEW_SEEDS} seeds are narrower than they should be.")
@@ -138,13 +141,13 @@ def _about(panel: Panel) -> str:
     if reached and not panel.area and math.isfinite(reached.share):
         words.append(
             f"It reaches the final score of {names[reached.other]}, "
-            f"{number_told(reached.target)}, in {reached.share:.0%} of the steps."
+            f"{format_number(reached.target)}, in {reached.share:.0%} of the steps."
         )
     return " ".join(words)
 
 
 def _seeds(panel: Panel, one: Comparison) -> str:
-    return range_told([*panel.seeds(one.ours), *panel.seeds(one.theirs)])
+    return format_range([*panel.seeds(one.ours), *panel.seeds(one.theirs)])
 
 
 def _uncounted(panel: Panel) -> list[str]:
@@ -154,7 +157,7 @@ def _uncounted(panel: Panel) -> list[str]:
         for label, tasks in panel.counts().items()
     }
     told = [f"{name} {none} of {of}" for name, (none, of) in lost.items() if none]
-    return [f"Runs without a score there, and not counted: {several(told)}."] if told else []
+    return [f"Runs without a score there, and not counted: {join_names(told)}."] if told else []
 
 
 def problems(summary: Summary) -> list[Problem]:
@@ -168,7 +171,7 @@ def problems(summary: Summary) -> list[Problem]:
     found += [Problem("copy", note) for note in summary.grouped.notes]
     for one in summary.groups:
         if one.overrides:
-            told = several(
+            told = join_names(
                 [
                     f"{path.removeprefix('algorithm.')}={short(value)}"
                     for path, value in one.overrides.items()
@@ -187,7 +190,7 @@ def problems(summary: Summary) -> list[Problem]:
                 Problem(
                     "missing",
                     f"{cell.label} on {cell.task}: without seed{'s' * (len(gone) > 1)} "
-                    f"{several(gone)}, n = {len(cell.runs)} of {len(cell.seeds)}",
+                    f"{join_names(gone)}, n = {len(cell.runs)} of {len(cell.seeds)}",
                 )
             )
     if summary.frame.missing:
@@ -195,16 +198,16 @@ def problems(summary: Summary) -> list[Problem]:
         found.append(
             Problem(
                 "missing",
-                f"{count_told(len(summary.frame.missing), 'run')} of the plan not begun: "
-                f"{several(names)}",
+                f"{format_count(len(summary.frame.missing), 'run')} of the plan not begun: "
+                f"{join_names(names)}",
             )
         )
     for panel in summary.panels:
         found += _about_panel(panel)
     if summary.unscaled:
         told = (
-            f"{several(summary.unscaled)}: no bounds are known, so returns are plotted and enter "
-            "no aggregate; --bounds LOW,HIGH gives bounds"
+            f"{join_names(summary.unscaled)}: no bounds are known, so returns are plotted and "
+            "enter no aggregate; --bounds LOW,HIGH gives bounds"
         )
         found.append(Problem("no bounds", told))
     return found + _about_machines(runs)
@@ -218,12 +221,13 @@ def _about_run(run: RunRecord) -> list[Problem]:
         found.append(
             Problem(
                 run.status.state,
-                f"{name} at step {steps_told(run.status.step)} of {steps_told(run.steps)}{reason}",
+                f"{name} at step {format_steps(run.status.step)} of {format_steps(run.steps)}"
+                f"{reason}",
             )
         )
     resumed = run.count("resumed")
     if resumed:
-        found.append(Problem("resumed", f"{name}: {count_told(resumed, 'time')}"))
+        found.append(Problem("resumed", f"{name}: {format_count(resumed, 'time')}"))
     if run.count("inexact_resume"):
         found.append(
             Problem(
@@ -233,13 +237,13 @@ def _about_run(run: RunRecord) -> list[Problem]:
         )
     bad = run.count("bad_transition", "bad_evaluation")
     if bad:
-        found.append(Problem("bad episodes", f"{name}: {count_told(bad, 'episode')} broke"))
+        found.append(Problem("bad episodes", f"{name}: {format_count(bad, 'episode')} broke"))
     lost = int((~np.isfinite(run.evaluations["return"])).sum())
     if lost:
         found.append(
             Problem(
                 "diverged",
-                f"{name}: {count_told(lost, 'evaluation episode')} without a finite return",
+                f"{name}: {format_count(lost, 'evaluation episode')} without a finite return",
             )
         )
     if not len(run.evaluations["step"]):
@@ -254,20 +258,21 @@ def _about_panel(panel: Panel) -> list[Problem]:
     ]
     if few:
         told = (
-            f"{panel.title}: fewer than {FEW_SEEDS} seeds of {several(few)}; bootstrap intervals "
-            "of so few are too narrow (docs/report.md)"
+            f"{panel.title}: fewer than {FEW_SEEDS} seeds of {join_names(few)}; bootstrap "
+            "intervals of so few are too narrow (docs/report.md)"
         )
         found.append(Problem("few seeds", told))
     if panel.left_out:
         found.append(
             Problem(
                 "tasks left out",
-                f"{panel.title}: not every algorithm has come so far on {several(panel.left_out)}",
+                f"{panel.title}: not every algorithm has come so far on "
+                f"{join_names(panel.left_out)}",
             )
         )
     if panel.apart:
         told = (
-            f"{panel.title}: {several([one.label for one in panel.apart])} too far behind to be "
+            f"{panel.title}: {join_names([one.label for one in panel.apart])} too far behind to be "
             "compared with the others"
         )
         found.append(Problem("not compared", told))
@@ -296,7 +301,7 @@ def _about_machines(runs: Sequence[RunRecord]) -> list[Problem]:
                     str(run.machine[fact])[:12] if fact == "commit" else str(run.machine[fact])
                 )
     found = [
-        Problem("versions", f"{name} differs between runs: {several(sorted(some))}")
+        Problem("versions", f"{name} differs between runs: {join_names(sorted(some))}")
         for name, some in sorted(seen.items())
         if len(some) > 1
     ]
@@ -306,14 +311,14 @@ def _about_machines(runs: Sequence[RunRecord]) -> list[Problem]:
         [
             Problem(
                 "versions",
-                f"{count_told(dirty, 'run')} of a working tree with changes that no commit has",
+                f"{format_count(dirty, 'run')} of a working tree with changes that no commit has",
             )
         ]
         if dirty
         else []
     )
     return found + (
-        [Problem("versions", f"{count_told(unknown, 'run')} without a machine.json")]
+        [Problem("versions", f"{format_count(unknown, 'run')} without a machine.json")]
         if unknown
         else []
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dualac.analysis.statistics import FEW_SEEDS, Difference, Interval
 
 
-def steps_told(number: float) -> str:
+def format_steps(number: float) -> str:
     """12400 as 12.4k."""
     for scale, letter in ((1_000_000, "M"), (1_000, "k")):
         if abs(number) >= scale:
@@ -14,58 +14,58 @@ def steps_told(number: float) -> str:
     return f"{number:.4g}"
 
 
-def number_told(value: float) -> str:
+def format_number(value: float) -> str:
     if not math.isfinite(value):
         return "none"
     return f"{value:.3f}" if abs(value) < 10 else f"{value:.0f}"
 
 
-def interval_told(found: Interval) -> str:
+def format_interval(found: Interval) -> str:
     if not math.isfinite(found.estimate):
         return "no score"
     ends = (
-        f"[{number_told(found.low)}, {number_told(found.high)}]"
+        f"[{format_number(found.low)}, {format_number(found.high)}]"
         if found.defined
         else "(one seed: no interval)"
     )
-    return f"{number_told(found.estimate)} {ends}"
+    return f"{format_number(found.estimate)} {ends}"
 
 
-def reach_told(found: Interval) -> str:
+def format_steps_to_reach(found: Interval) -> str:
     """Steps until a score; an infinite end is beyond what was trained."""
     if not math.isfinite(found.estimate):
         return "not reached"
-    ends = [steps_told(end) if math.isfinite(end) else "later" for end in (found.low, found.high)]
+    ends = [format_steps(end) if math.isfinite(end) else "later" for end in (found.low, found.high)]
     return (
-        f"{steps_told(found.estimate)} [{ends[0]}, {ends[1]}]"
+        f"{format_steps(found.estimate)} [{ends[0]}, {ends[1]}]"
         if found.defined
-        else steps_told(found.estimate)
+        else format_steps(found.estimate)
     )
 
 
-def count_told(number: int, thing: str) -> str:
+def format_count(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
-def range_told(counts: Sequence[int]) -> str:
+def format_range(counts: Sequence[int]) -> str:
     """Numbers of seeds: 5, or 3 to 5."""
     low, high = min(counts, default=0), max(counts, default=0)
     return f"{low}" if low == high else f"{low} to {high}"
 
 
-def several(names: Sequence[str], most: int = 6) -> str:
+def join_names(names: Sequence[str], most: int = 6) -> str:
     """a, b and c; of many, the first and how many more."""
     shown = [*names[:most], *([f"{len(names) - most} more"] if len(names) > most else [])]
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
-def difference_told(ours: str, theirs: str, found: Difference, seeds: str) -> str:
+def describe_difference(ours: str, theirs: str, found: Difference, seeds: str) -> str:
     """The honest sentence about two algorithms."""
     if not math.isfinite(found.interval.estimate):
         return f"{ours} and {theirs} have no task in common."
     if not found.interval.defined:
         return f"{ours} and {theirs} are not separable: one seed has no spread to judge by."
-    by = f"{'+' if found.interval.estimate >= 0 else ''}{interval_told(found.interval)}"
+    by = f"{'+' if found.interval.estimate >= 0 else ''}{format_interval(found.interval)}"
     if found.separable:
         return (
             f"{ours} is {'above' if found.interval.estimate > 0 else 'below'} {theirs}: {by} with "
@@ -80,7 +80,7 @@ def difference_told(ours: str, theirs: str, found: Difference, seeds: str) -> st
         advice = "no number of seeds up to 1000 would separate them at the observed spread"
     else:
         advice = (
-            f"about {count_told(int(found.more_seeds), 'more seed')} of each would separate them "
+            f"about {format_count(int(found.more_seeds), 'more seed')} of each would separate them "
             "at the observed spread"
         )
     return f"{ours} and {theirs} are not separable with {seeds} seeds ({by}); {advice}."

@@ -19,7 +19,7 @@ def compare(words: list[str]) -> int:
     """two or more runs or directories side by side: dualac compare RUN RUN..."""
     from dualac.analysis.summary import compare as comparison
     from dualac.analysis.summary.summarise import Choices
-    from dualac.analysis.summary.wording import interval_told, steps_told
+    from dualac.analysis.summary.wording import format_interval, format_steps
 
     parser = Parser(prog="dualac compare")
     parser.add_argument(
@@ -52,7 +52,7 @@ def compare(words: list[str]) -> int:
     for task, at_step in found.at.items():
         table = Table(
             box=None,
-            title=f"{task}, {found.units[task]} at step {steps_told(at_step)}",
+            title=f"{task}, {found.units[task]} at step {format_steps(at_step)}",
             title_justify="left",
             pad_edge=False,
         )
@@ -66,7 +66,7 @@ def compare(words: list[str]) -> int:
         for row in found.rows:
             if row.task == task:
                 seeds = f"{row.seeds}" if row.seeds == row.of else f"{row.seeds} of {row.of}"
-                table.add_row(row.label, seeds, interval_told(row.found), row.sparkline)
+                table.add_row(row.label, seeds, format_interval(row.found), row.sparkline)
         console.print(table)
     for sentence in found.sentences:
         console.print(sentence, soft_wrap=True)
