@@ -12,9 +12,9 @@ from tests.training.runs import a_run, go_on
 from dualac.errors import UsageError
 from dualac.machine import memory
 from dualac.training import loop
-from dualac.training.replay import Replay, Ring, replay_bytes
+from dualac.training.replay import Replay, replay_bytes
 from dualac.training.run import prepare
-from dualac.training.storage import DeviceRing
+from dualac.training.storage import DeviceRing, Ring
 from dualac.types import Spec
 
 SPEC = Spec(3, 2)
@@ -178,9 +178,11 @@ def test_an_observation_is_stored_once():
     assert replay_bytes(1_000_000, Spec(223, 38)) + 1_000 * 223 * 4 < 1.1e9
     replay, _ = filled(1_000, 30_000)
     assert (
-        len(replay.ring.ends) <= 512
+        len(replay.ring.stored_apart) <= 512
     )  # a third of the transitions end an episode: places of those overwritten are used again
-    assert len(replay._free) + np.count_nonzero(replay._led > 0) + 1 == len(replay.ring.ends)
+    assert len(replay._free_rows) + np.count_nonzero(replay._next_slot > 0) + 1 == len(
+        replay.ring.stored_apart
+    )
 
 
 @pytest.mark.parametrize("place", ["file", "device"])
@@ -204,7 +206,7 @@ def test_a_ring_elsewhere_is_the_same_ring(tmp_path, place):
 
 def test_its_size_in_bytes_is_what_it_takes():
     replay, _ = filled(100, 0)
-    assert replay_bytes(100, SPEC) == replay.nbytes - replay.ring.ends.nbytes
+    assert replay_bytes(100, SPEC) == replay.nbytes - replay.ring.stored_apart.nbytes
 
 
 def test_a_replay_larger_than_memory_is_refused_before_anything_is_allocated(tmp_path, monkeypatch):

@@ -13,8 +13,8 @@ from dualac.analysis.figures.curves import learning_curve
 from dualac.envs.faults.guarded import Guarded
 from dualac.training.evaluation import DECIDED_BY, evaluate, summary
 from dualac.training.policy import LoadedPolicy
-from dualac.training.rollout import BASELINE, episode_seed
 from dualac.training.run import load
+from dualac.training.streams import BASELINE, episode_seed
 
 
 def conclude(paths: list[Path], console: Console, isolated: float | None = None) -> None:

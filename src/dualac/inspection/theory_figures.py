@@ -34,7 +34,7 @@ from dualac.theory.moments import deviations, lottery, mean
 from dualac.training.checkpoint import Arrays, Checkpoints
 from dualac.training.evaluation import play
 from dualac.training.policy import LoadedAgent, load_agent
-from dualac.training.rollout import BASELINE, episode_seed
+from dualac.training.streams import BASELINE, episode_seed
 
 COLUMNS, ROWS, STATES = (
     64,

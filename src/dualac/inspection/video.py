@@ -10,7 +10,7 @@ from dualac.envs.faults.guarded import Guarded
 from dualac.errors import UsageError
 from dualac.training.evaluation import play
 from dualac.training.policy import load_policy
-from dualac.training.rollout import BASELINE, episode_seed
+from dualac.training.streams import BASELINE, episode_seed
 
 DEFAULT_FPS = 30
 DRAW = (

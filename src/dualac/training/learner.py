@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from dualac.agents.actor_critic import make_agent
+from dualac.envs.faults.guarded import to_float32
 from dualac.errors import DataError
 from dualac.machine.compilation import compiled
 from dualac.machine.cores import helping_cores
 from dualac.ops import gather
 from dualac.training.checkpoint import Arrays, Snapshot
 from dualac.training.packed_state import Bundle
-from dualac.training.replay import to_float32
 from dualac.training.run import Run
 from dualac.types import Agent, Key, Spec, State, Transition
 

@@ -16,14 +16,21 @@ from dualac.runs.lock import Attempt
 from dualac.training.checkpoint import Arrays, Checkpoints, Facts, Snapshot
 from dualac.training.evaluation import Evaluator
 from dualac.training.log import Log
-from dualac.training.replay import Replay, Ring, replay_bytes
+from dualac.training.replay import Replay, replay_bytes
 from dualac.training.run import USUAL, Flags, Run, load, record_task
-from dualac.training.storage import DeviceRing
+from dualac.training.storage import DeviceRing, Ring
+from dualac.training.streams import (
+    EPISODES,
+    EVALUATIONS,
+    PEEKED,
+    REPLAYED,
+    SAMPLER,
+    WARMUP,
+    episode_seed,
+    stream,
+)
 from dualac.types import Spec, Transition
 
-EPISODES, EVALUATIONS, WARMUP, SAMPLER, BASELINE, REPLAYED, GLANCE = range(
-    1, 8
-)  # streams of random numbers; never renumber: runs depend on it
 NOT_AGAIN = "{} does not play the same episode again from its seed"
 EPISODE = "episode."  # what a snapshot's names of the episode in flight begin with
 RECENT = 100  # episodes in the running means, as in Stable-Baselines3
@@ -32,17 +39,6 @@ BAD_LIMIT, BAD_WINDOW = (
     10_000,
 )  # more broken episodes than this within so many steps, and the environment is called broken
 TEST_STEPS = 5  # of the episode that is played twice at the start of a run
-
-
-def stream(seed: int, purpose: int, *index: int) -> np.random.SeedSequence:
-    """Random numbers as a function of what they are for, so that none depends on how many others
-    were drawn.
-    """
-    return np.random.SeedSequence([seed, purpose, *index])
-
-
-def episode_seed(seed: int, purpose: int, *index: int) -> int:
-    return int(stream(seed, purpose, *index).generate_state(1)[0] >> 1)
 
 
 class Rollout:
@@ -211,7 +207,7 @@ class Rollout:
     def peek_batch(self, step: int) -> Transition:
         """A minibatch to look at, which changes nothing."""
         return self.replay.peek_batch(
-            np.random.default_rng(stream(self.run.seed, GLANCE, step)), self.run.batch_size
+            np.random.default_rng(stream(self.run.seed, PEEKED, step)), self.run.batch_size
         )
 
     def rollout_metrics(self) -> dict[str, float]:

@@ -15,7 +15,7 @@ def evaluate(words: list[str]) -> int:
     from dualac.machine.cores import usable_cores
     from dualac.training.evaluation import Evaluator
     from dualac.training.policy import load_policy
-    from dualac.training.rollout import BASELINE, episode_seed
+    from dualac.training.streams import BASELINE, episode_seed
 
     parser = Parser(prog="dualac evaluate")
     parser.add_argument("path", type=Path, metavar="RUN")

@@ -1,6 +1,6 @@
 """An environment that may break without taking the run with it."""
 
-from typing import Any, final
+from typing import Any, SupportsFloat, final
 
 import gymnasium
 import numpy as np
@@ -16,7 +16,6 @@ from dualac.errors import (
     LostEnvironmentError,
     quiet_end,
 )
-from dualac.training.replay import to_float32
 
 PATIENCE = 60.0  # seconds for an answer of an isolated environment, unless a user chose
 NOT_FINITE = "gave NaN or infinity"
@@ -118,3 +117,9 @@ class Guarded(gymnasium.Wrapper):
         self.env, self._lost = env, False
         if self.core is not None:
             self.move_to(self.core)
+
+
+def to_float32(number: SupportsFloat) -> np.float32:
+    """Round; what does not fit is infinite, of which NumPy need not warn."""
+    with np.errstate(over="ignore"):
+        return np.float32(float(number))
