@@ -63,7 +63,7 @@ def metrics(algorithm: str, updates: int) -> list[dict[str, float]]:
     import jax
     import numpy as np
 
-    from dualac.agents.actor_critic import make_agent
+    from dualac.agents.agent import make_agent
     from dualac.agents.algorithms import ALGORITHMS
     from dualac.types import Spec, Transition
 

@@ -117,16 +117,16 @@ def test_it_is_listed_against_another(mine, capsys):
 CHAIN = """
 from dataclasses import dataclass
 import jax.numpy as jnp
-from dualac.agents.actor_critic import Algorithm
+from dualac.agents.algorithm import Algorithm
 from dualac.agents.critics import Scalar
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.explorers import FromPolicy, Noise
-from dualac.agents.policies import Actor, Soft
-from dualac.agents.risk import Attitude
+from dualac.agents.policies import Policy, Soft
+from dualac.agents.pessimism import Pessimism
 from beside import HALF
 
 @dataclass(frozen=True)
-class Least(Attitude):
+class Least(Pessimism):
     def backup(self, state, zs, key):
         return zs.min(axis=0)
     def objective(self, state, zs):
@@ -143,7 +143,7 @@ class Blur(Noise):
     pass
 
 @dataclass(frozen=True)
-class Constant(Actor):
+class Constant(Policy):
     '''Draws around nought, and learns nothing.'''
     stochastic = True
     targets_wait = False
@@ -201,12 +201,12 @@ def test_a_policy_of_one_s_own_explores_by_its_own_randomness(chain, tmp_path):
     ("body", "told"),
     [
         (
-            "@dataclass(frozen=True)\nclass Half(Attitude):\n    def backup(self, state, zs, "
+            "@dataclass(frozen=True)\nclass Half(Pessimism):\n    def backup(self, state, zs, "
             "key):\n        return zs[0]\n",
             "abstract.*objective",
         ),
         (
-            "class Half(Attitude):\n    def backup(self, s, zs, key):\n        return zs[0]\n    "
+            "class Half(Pessimism):\n    def backup(self, s, zs, key):\n        return zs[0]\n    "
             "objective = backup\n",
             "needs @dataclass",
         ),
@@ -218,8 +218,8 @@ def test_a_part_that_is_not_whole_is_refused_in_a_sentence_when_the_row_is_built
 ):
     heads = (
         "dataclasses import dataclass",
-        "dualac.agents.actor_critic import Algorithm",
-        "dualac.agents.pessimism import Attitude",
+        "dualac.agents.algorithm import Algorithm",
+        "dualac.agents.pessimism import Pessimism",
     )
     rest = (
         "dualac.agents.policies import Soft",

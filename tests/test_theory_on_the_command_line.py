@@ -18,7 +18,7 @@ from tests.training.runs import tiny  # noqa: E402
 
 import dualac  # noqa: E402
 from dualac import cli  # noqa: E402
-from dualac.agents.actor_critic import make_agent  # noqa: E402
+from dualac.agents.agent import make_agent  # noqa: E402
 from dualac.envs import Protocol  # noqa: E402
 from dualac.errors import UsageError  # noqa: E402
 from dualac.training.policy import LoadedAgent  # noqa: E402

@@ -7,8 +7,8 @@ from typing import Any, final
 from rich.console import Console
 
 from dualac import envs
-from dualac.agents.actor_critic import Algorithm
-from dualac.agents.actor_critic import make_agent as _agent
+from dualac.agents.agent import make_agent as _agent
+from dualac.agents.algorithm import Algorithm
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.cli.progress import Display
 from dualac.envs import Protocol

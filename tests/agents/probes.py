@@ -16,7 +16,7 @@ import numpy as np
 import tiny
 from jaxtyping import Array, Float
 
-from dualac.agents.actor_critic import make_agent
+from dualac.agents.agent import make_agent
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.duals import Held
 from dualac.agents.policies import Soft

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import tiny
 
-from dualac.agents.actor_critic import draw
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.duals import Held
+from dualac.agents.update import draw
 
 BATCH, KEY = tiny.batch_of(99), jax.random.key(99)
 DAC = ALGORITHMS["dac"]

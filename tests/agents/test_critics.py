@@ -9,7 +9,7 @@ import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dualac.agents.actor_critic import Algorithm
+from dualac.agents.algorithm import Algorithm
 from dualac.agents.critics import Quantile, Scalar, quantile_huber
 from dualac.agents.explorers import FromPolicy, Noise, UpperBoundShift
 from dualac.agents.pessimism import Fixed

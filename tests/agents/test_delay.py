@@ -7,7 +7,7 @@ import pytest
 import tiny
 from jax.extend.core import jaxprs_in_params
 
-from dualac.agents.actor_critic import make_agent
+from dualac.agents.agent import make_agent
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.errors import UsageError
 

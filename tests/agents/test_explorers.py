@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.duals import Held, Learnt
-from dualac.agents.explorers import AgentView, FromPolicy, Noise, OptimisticActor, UpperBoundShift
+from dualac.agents.explorers import AgentView, FromPolicy, Noise, UpperBoundShift
+from dualac.agents.optimist import OptimisticActor
 from dualac.errors import UsageError
 
 FLOOR = -0.2

@@ -10,8 +10,8 @@ from tiny import compiled
 
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.critics import Quantile, Scalar
-from dualac.agents.explorers import OptimisticActor
 from dualac.agents.networks import Critics, DeterministicActor, dormant
+from dualac.agents.optimist import OptimisticActor
 from dualac.agents.policies import Deterministic, Soft
 from dualac.types import Spec
 

@@ -5,13 +5,14 @@ from typing import Literal
 
 import pytest
 
-from dualac.agents import actor_critic, critics, duals, explorers, policies
+from dualac.agents import algorithm, critics, duals, explorers, optimist, policies
 from dualac.agents import pessimism as risk
-from dualac.agents.actor_critic import Algorithm
+from dualac.agents.algorithm import Algorithm
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.critics import Scalar
 from dualac.agents.duals import Dual, Held, Learnt
-from dualac.agents.explorers import Explorer, FromPolicy, OptimisticActor
+from dualac.agents.explorers import Explorer, FromPolicy
+from dualac.agents.optimist import OptimisticActor
 from dualac.agents.pessimism import Fixed
 from dualac.errors import DataError, DualacError, UsageError
 from dualac.parts.as_json import difference, from_json, to_json
@@ -404,7 +405,7 @@ def test_python_leaves_out_defaults():
 def test_python_reads_back_what_was_written(row):
     parts = {
         name: value
-        for module in (actor_critic, risk, policies, explorers, critics, duals)
+        for module in (algorithm, risk, policies, explorers, optimist, critics, duals)
         for name, value in vars(module).items()
     }
     assert eval(to_python(row), parts) == row

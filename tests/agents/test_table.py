@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import tiny
 
-from dualac.agents.actor_critic import Algorithm, make_agent
+from dualac.agents.agent import make_agent
+from dualac.agents.algorithm import Algorithm
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.critics import Quantile, Scalar
 from dualac.agents.duals import Held, Learnt
-from dualac.agents.explorers import FromPolicy, Noise, OptimisticActor, UpperBoundShift
+from dualac.agents.explorers import FromPolicy, Noise, UpperBoundShift
+from dualac.agents.optimist import OptimisticActor
 from dualac.agents.pessimism import Bandit, DualDescent, ExactCertainty, Fixed, SubsetMin
 from dualac.agents.policies import Deterministic, Soft
 from dualac.errors import UsageError

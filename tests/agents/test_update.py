@@ -13,7 +13,8 @@ import tiny
 from jax.scipy.stats import norm
 
 from dualac import ops
-from dualac.agents.actor_critic import Algorithm, make_agent
+from dualac.agents.agent import make_agent
+from dualac.agents.algorithm import Algorithm
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.critics import Critic, CriticState, Regression, Scalar
 from dualac.agents.distributions import TanhNormal

@@ -11,9 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dualac.agents.actor_critic import Algorithm, State, make_agent
+from dualac.agents.agent import make_agent
+from dualac.agents.algorithm import Algorithm
 from dualac.agents.explorers import AgentView
 from dualac.agents.optimizer import Trained
+from dualac.agents.update import State
 from dualac.parts.paths import options, replaced
 from dualac.types import Agent, Metrics, Spec, Transition
 

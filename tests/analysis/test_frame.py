@@ -49,8 +49,8 @@ def test_what_older_files_leave_unsaid_is_what_the_code_that_wrote_them_meant():
 def test_defaults_of_older_versions_are_those_of_the_dataclasses():
     import dataclasses
 
-    from dualac.agents.actor_critic import Algorithm
-    from dualac.agents.explorers import OptimisticActor
+    from dualac.agents.algorithm import Algorithm
+    from dualac.agents.optimist import OptimisticActor
     from dualac.agents.pessimism import Fixed
     from dualac.agents.policies import Soft
     from dualac.envs import Protocol

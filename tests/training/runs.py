@@ -14,7 +14,7 @@ import numpy as np
 import safetensors.numpy
 from tests.training import toys
 
-from dualac.agents.actor_critic import Algorithm
+from dualac.agents.algorithm import Algorithm
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.envs import Protocol
 from dualac.parts.paths import options, replaced

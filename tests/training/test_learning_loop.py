@@ -24,7 +24,7 @@ from tests.training.runs import (
     trained,
 )
 
-from dualac.agents.actor_critic import make_agent
+from dualac.agents.agent import make_agent
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.parts.paths import replaced
 from dualac.training import learner as learner_module

@@ -8,7 +8,7 @@ import pytest
 from tests.training.runs import a_run, tiny
 
 from dualac.agents.algorithms import ALGORITHMS
-from dualac.agents.explorers import OptimisticActor
+from dualac.agents.optimist import OptimisticActor
 from dualac.agents.pessimism import Fixed
 from dualac.envs import Protocol
 from dualac.errors import DataError, UsageError

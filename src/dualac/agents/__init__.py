@@ -1,1 +1,50 @@
-"""What learns. Pure JAX: no numpy, no gymnasium, no files."""
+"""What learns: the words of a row, and the agent that a row describes.
+
+Pure JAX: nothing here knows of NumPy, simulators or files.
+"""
+
+from dualac.agents.agent import make_agent
+from dualac.agents.algorithm import Algorithm
+from dualac.agents.algorithms import ALGORITHMS
+from dualac.agents.critics import Critic, Quantile, Scalar
+from dualac.agents.distributions import TanhNormal
+from dualac.agents.duals import Dual, Held, Learnt
+from dualac.agents.explorers import AgentView, Explorer, FromPolicy, Noise, UpperBoundShift
+from dualac.agents.optimist import OptimisticActor
+from dualac.agents.pessimism import (
+    Bandit,
+    DualDescent,
+    ExactCertainty,
+    Fixed,
+    Pessimism,
+    SubsetMin,
+)
+from dualac.agents.policies import Deterministic, Policy, Soft
+
+__all__ = [
+    "ALGORITHMS",
+    "AgentView",
+    "Algorithm",
+    "Bandit",
+    "Critic",
+    "Deterministic",
+    "Dual",
+    "DualDescent",
+    "ExactCertainty",
+    "Explorer",
+    "Fixed",
+    "FromPolicy",
+    "Held",
+    "Learnt",
+    "Noise",
+    "OptimisticActor",
+    "Pessimism",
+    "Policy",
+    "Quantile",
+    "Scalar",
+    "Soft",
+    "SubsetMin",
+    "TanhNormal",
+    "UpperBoundShift",
+    "make_agent",
+]

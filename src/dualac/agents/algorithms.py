@@ -4,10 +4,11 @@ An algorithm is an attitude to risk (pessimism), an actor (policy), someone who 
 and what is learned (critic).
 """
 
-from dualac.agents.actor_critic import Algorithm
+from dualac.agents.algorithm import Algorithm
 from dualac.agents.critics import Quantile, Scalar
 from dualac.agents.duals import Held, Learnt
-from dualac.agents.explorers import FromPolicy, Noise, OptimisticActor, UpperBoundShift
+from dualac.agents.explorers import FromPolicy, Noise, UpperBoundShift
+from dualac.agents.optimist import OptimisticActor
 from dualac.agents.pessimism import Bandit, DualDescent, ExactCertainty, Fixed, SubsetMin
 from dualac.agents.policies import Deterministic, Soft
 from dualac.parts.paths import replaced

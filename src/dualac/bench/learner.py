@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.interpreters.partial_eval import dce_jaxpr
 
-from dualac.agents.actor_critic import Algorithm, make_agent
+from dualac.agents.agent import make_agent
+from dualac.agents.algorithm import Algorithm
 from dualac.api import find_algorithm
 from dualac.bench.load import Load
 from dualac.machine.cores import own_cores

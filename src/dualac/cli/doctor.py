@@ -242,7 +242,7 @@ def smoke() -> str | None:
 
     from dualac.agents.algorithms import ALGORITHMS
     from dualac.agents.critics import Scalar
-    from dualac.agents.explorers import OptimisticActor
+    from dualac.agents.optimist import OptimisticActor
     from dualac.agents.policies import Soft
     from dualac.execution.local import Work, launch
     from dualac.training.run import Flags, Run, prepare

@@ -10,10 +10,11 @@ from typing import Any
 from rich.console import Console
 
 from dualac import envs
-from dualac.agents.actor_critic import Algorithm
+from dualac.agents.algorithm import Algorithm
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.duals import Learnt
-from dualac.agents.explorers import OptimisticActor, UpperBoundShift
+from dualac.agents.explorers import UpperBoundShift
+from dualac.agents.optimist import OptimisticActor
 from dualac.agents.pessimism import Bandit, DualDescent, SubsetMin
 from dualac.agents.policies import Deterministic
 from dualac.api import PRESETS

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from dualac import envs
 from dualac.agents.algorithms import ALGORITHMS
-from dualac.agents.explorers import OptimisticActor
+from dualac.agents.optimist import OptimisticActor
 from dualac.execution.pinned import answer, ask
 from dualac.experiments.survey import Unit
 from dualac.machine import compilation

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, final
 
 from dualac import envs
-from dualac.agents.actor_critic import Algorithm
+from dualac.agents.algorithm import Algorithm
 from dualac.api import find_algorithm
 from dualac.errors import UsageError, nearest
 from dualac.parts import user_files

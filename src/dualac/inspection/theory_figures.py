@@ -10,11 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dualac.agents.actor_critic import Algorithm, agent_view
+from dualac.agents.algorithm import Algorithm
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.distributions import TanhNormal
-from dualac.agents.explorers import OptimisticActor
+from dualac.agents.optimist import OptimisticActor
 from dualac.agents.policies import Soft
+from dualac.agents.update import agent_view
 from dualac.analysis.figures import theory as draw
 from dualac.analysis.figures.theory import Coverage, Saturated, Worth
 from dualac.envs.faults.guarded import Guarded

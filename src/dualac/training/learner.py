@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dualac.agents.actor_critic import make_agent
+from dualac.agents.agent import make_agent
 from dualac.envs.faults.guarded import to_float32
 from dualac.errors import DataError
 from dualac.machine.compilation import compiled

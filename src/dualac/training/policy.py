@@ -6,7 +6,7 @@ from typing import NamedTuple, final
 import jax
 import numpy as np
 
-from dualac.agents.actor_critic import make_agent
+from dualac.agents.agent import make_agent
 from dualac.errors import DataError, UsageError
 from dualac.machine.compilation import compiled
 from dualac.training.checkpoint import Checkpoints

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, final
 
-from dualac.agents.actor_critic import Algorithm
+from dualac.agents.algorithm import Algorithm
 from dualac.envs import Protocol
 from dualac.errors import DataError, DualacError, RunFailedError, UsageError, refusal
 from dualac.parts.as_json import difference, from_json, to_json

@@ -1,0 +1,279 @@
+"""DAC's second actor, which explores."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, final
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from dualac.agents.distributions import TanhNormal
+from dualac.agents.duals import Dual, DualState, Held, Learnt
+from dualac.agents.explorers import AgentView, Explorer, require_distribution
+from dualac.agents.networks import GaussianActor, Perturbation, action_dim, apply, dormant, sensible
+from dualac.agents.optimizer import Params, Trained, descend, frozen, trained
+from dualac.agents.policies import Policy
+from dualac.errors import UsageError
+from dualac.types import Key, Metrics, Normals, Spec
+
+BARRIER = 0.001
+KL_QUANTILES = {"kl_q10": 0.1, "kl_median": 0.5, "kl_q90": 0.9, "kl_q99": 0.99}
+
+
+class OptimistState(NamedTuple):
+    actor: Trained
+    optimism: DualState
+    kl_weight: DualState
+
+
+@final
+@dataclass(frozen=True)
+class OptimisticActor(Explorer):
+    """DAC's second actor, which explores: loss = -E[Q_mu + beta_o Q_sigma] + tau E[KL(o || p)].
+
+    It is a perturbation of the pessimist p: mean mu_p + shift(s), standard deviation sigma_p *
+    mult(s); it acts with `std_multiplier` times that. The KL is taken before that widening: the
+    optimist answers for its own deviation, not for the constant it is given. Two duals hold the KL
+    per action dimension at `target_kl`. Above it, optimism beta_o falls and the KL weight tau
+    rises; below, the reverse.
+    """
+
+    asks_critics = False
+
+    form: Literal["perturbation", "simple", "deterministic", "independent"] = "perturbation"
+    """how it departs from the pessimist: shift and multiplier (the paper), shift only, shift and no
+    noise, or not tied to it: a second whole actor
+    """
+    hidden: tuple[int, ...] = (256, 256)
+    """widths of its hidden layers"""
+    lr: float = 3e-4
+    """Adam's learning rate of its network"""
+    head_gain: float = 0.01
+    """orthogonal gain of the perturbation's heads; 0 starts at KL 0 exactly"""
+    std_multiplier: float = 1.25
+    """standard deviation in action relative to its own (m)"""
+    target_kl: float = 0.25
+    """KL per action dimension that optimism and KL weight hold (KL*)"""
+    optimism: Dual = Learnt(1.0)
+    """weight of the critics' spread in what it climbs (beta_o), above the pessimist's"""
+    kl_weight: Dual = Learnt(0.25)
+    """price of departing from the pessimist (tau)"""
+    kl: Literal["optimist-pessimist", "pessimist-optimist"] = "optimist-pessimist"
+    """KL(o || p), the paper's printed formula and every code, or KL(p || o), its words"""
+    controller: Literal["own", "executed"] = "own"
+    """which deviation the KL of the two duals sees: before or after std_multiplier"""
+    largest_kl_weight: float | None = None
+    """the KL weight counts for no more than this in the actor's loss; the authors' public code has
+    20
+    """
+    barrier: bool = False
+    """push optimism up where it comes within 0.001 of the pessimist's, as the authors' public code
+    does
+    """
+    optimistic_entropy: bool = False
+    """pay it for entropy as the policy is paid, -alpha log pi_o; one line of the paper's derivation
+    has it, its algorithm and every code do not
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (
+            not sensible(self.hidden)
+            or not 0 < self.lr < math.inf
+            or not 0 <= self.head_gain < math.inf
+        ):
+            raise UsageError(
+                f"{self}: hidden sizes must be 1 to 65536, lr positive, head_gain not negative"
+            )
+        if not (
+            math.isfinite(self.std_multiplier)
+            and self.std_multiplier > 0
+            and math.isfinite(self.target_kl)
+            and self.target_kl > 0
+        ):
+            raise UsageError(
+                f"std_multiplier and target_kl must be positive, not {self.std_multiplier} and "
+                f"{self.target_kl}"
+            )
+        if (
+            isinstance(self.optimism, Held)
+            and isinstance(self.kl_weight, Held)
+            and (self.target_kl != type(self).target_kl or self.controller != "own")
+        ):
+            raise UsageError(
+                "target_kl is what optimism and KL weight hold the KL at: where both are held "
+                "themselves, nothing does, and controller is idle"
+            )
+        if self.barrier and isinstance(self.optimism, Held):
+            raise UsageError("the barrier pushes optimism up: one that is held stays where it is")
+        if self.largest_kl_weight is not None and isinstance(self.kl_weight, Held):
+            raise UsageError(
+                "largest_kl_weight bounds what a KL weight may grow to: one that is held stays "
+                "where it is"
+            )
+        if self.form == "independent" and self.head_gain != type(self).head_gain:
+            raise UsageError(
+                "head_gain belongs to the perturbation's heads; an independent actor has none"
+            )
+        of_deviation = (
+            self.std_multiplier != type(self).std_multiplier
+            or self.controller == "executed"
+            or self.optimistic_entropy
+        )
+        if self.form == "deterministic" and of_deviation:
+            raise UsageError(
+                "a deterministic optimist has no deviation: std_multiplier, controller and "
+                "optimistic_entropy say nothing about it"
+            )
+        if self.largest_kl_weight is not None and not 0 < self.largest_kl_weight < math.inf:
+            raise UsageError(f"largest_kl_weight must be positive, not {self.largest_kl_weight}")
+
+    def check(self, policy: Policy, floor: float) -> None:
+        require_distribution(policy, "OptimisticActor departs from a distribution by a KL")
+        self.optimism.check(floor)
+        if (
+            self.barrier
+            and isinstance(self.optimism, Learnt)
+            and self.optimism.bounded
+            and floor < -BARRIER
+        ):
+            raise UsageError(
+                "a bounded optimism stays above 0, and never comes near the pessimist's "
+                f"{floor:g}: the barrier is idle"
+            )
+        self.kl_weight.check()
+
+    def init(self, key: Key, spec: Spec, floor: float) -> OptimistState:
+        obs, mean = jnp.zeros((1, spec.obs_dim)), jnp.zeros((1, spec.action_dim))
+        if self.form == "independent":
+            params = GaussianActor(self.hidden, spec.action_dim).init(key, obs)
+        else:
+            params = self._perturbation(spec.action_dim).init(key, obs, mean)
+        return OptimistState(trained(params), self.optimism.init(floor), self.kl_weight.init())
+
+    def act(
+        self, state: OptimistState, view: AgentView, obs: Float[Array, "*batch obs"], key: Key
+    ) -> Float[Array, "*batch action"]:
+        executed = self.distribution(state, view, obs)
+        return executed.mode() if self.form == "deterministic" else executed.sample_action(key)
+
+    def distribution(
+        self, state: OptimistState, view: AgentView, obs: Float[Array, "*batch obs"]
+    ) -> TanhNormal:
+        """What it acts by."""
+        return self._own(state.actor.params, view.policy(obs), obs).widened(self.std_multiplier)
+
+    def improve(
+        self, state: OptimistState, view: AgentView, obs: Float[Array, "batch obs"], noise: Normals
+    ) -> tuple[OptimistState, Metrics]:
+        optimism = self.optimism.read(state.optimism, view.floor)
+        kl_weight = self.kl_weight.read(state.kl_weight)
+        price = (
+            kl_weight
+            if self.largest_kl_weight is None
+            else jnp.minimum(kl_weight, self.largest_kl_weight)
+        )
+        pessimist = frozen(view.policy(obs))
+
+        def loss_of(params: Params) -> tuple[Array, Array]:
+            own = self._own(params, pessimist, obs)
+            executed = own.widened(self.std_multiplier)
+            action, log_prob = self._action(executed, noise)
+            worth = view.upper(obs, action, optimism)
+            worth = worth + view.bonus(log_prob) if self.optimistic_entropy else worth
+            loss = -worth.mean() + price * self._divergence(own, pessimist).mean()
+            return loss, self._answered_for(own, pessimist).mean()
+
+        (loss, kl), grads = jax.value_and_grad(loss_of, has_aux=True)(state.actor.params)
+        excess = kl - self.target_kl
+        at_the_floor = optimism < view.floor + BARRIER
+        actor, grad_norm = descend(state.actor, grads, self.lr)
+        learnt = OptimistState(
+            actor,
+            self.optimism.adjust(
+                state.optimism,
+                excess - jnp.where(at_the_floor, 1.0, 0.0) if self.barrier else excess,
+            ),
+            self.kl_weight.adjust(state.kl_weight, -excess),
+        )
+        of_actor = {"optimistic_actor_loss": loss, "optimistic_actor_grad_norm": grad_norm}
+        return learnt, of_actor | {"kl": kl, "optimism": optimism, "kl_weight": kl_weight}
+
+    def diagnose(
+        self, state: OptimistState, view: AgentView, obs: Float[Array, "batch obs"]
+    ) -> Metrics:
+        params, pessimist = state.actor.params, view.policy(obs)
+        network = (
+            GaussianActor(self.hidden, action_dim(params))
+            if self.form == "independent"
+            else self._perturbation(action_dim(params))
+        )
+        seen = (
+            dormant(network, params, obs)
+            if self.form == "independent"
+            else dormant(network, params, obs, pessimist.mean)
+        )
+        own = self._own(params, pessimist, obs)
+        executed = own.widened(self.std_multiplier)
+        ratio = (
+            jnp.zeros(())
+            if self.form == "deterministic"
+            else jnp.exp(executed.log_std - pessimist.log_std).mean()
+        )
+        shift = jnp.sqrt(
+            (((own.mean - pessimist.mean) * jnp.exp(-pessimist.log_std)) ** 2).mean(axis=-1)
+        )
+        # Quantiles over states beside the mean: rare states in which the pessimist is nearly
+        # certain dominate the mean.
+        kl = self._answered_for(own, pessimist)
+        quantiles = {name: jnp.quantile(kl, level) for name, level in KL_QUANTILES.items()}
+        return {
+            "optimistic_actor_dormant": seen,
+            "optimist_std_ratio": ratio,
+            "optimist_shift": jnp.median(shift),
+            "optimist_spread_ratio": self._spread(view, obs, own.mode())
+            / jnp.maximum(self._spread(view, obs, pessimist.mode()), 1e-12),
+            **quantiles,
+        }
+
+    def _spread(self, view: AgentView, obs: Array, action: Array) -> Array:
+        """What the critics disagree about here, on average: what one unit of optimism adds to the
+        upper bound.
+        """
+        return (
+            view.upper(obs, action, jnp.float32(1.0)) - view.upper(obs, action, jnp.float32(0.0))
+        ).mean()
+
+    def _answered_for(self, own: TanhNormal, pessimist: TanhNormal) -> Float[Array, "batch"]:
+        """The KL per action dimension that its duals hold."""
+        seen = own if self.controller == "own" else own.widened(self.std_multiplier)
+        return self._divergence(seen, pessimist) / own.mean.shape[-1]
+
+    def _action(
+        self, executed: TanhNormal, noise: Normals
+    ) -> tuple[Float[Array, "*batch action"], Float[Array, "*batch"]]:
+        """What it does, and the logarithm of its density."""
+        return (
+            (executed.mode(), jnp.zeros(executed.mean.shape[:-1]))
+            if self.form == "deterministic"
+            else executed.sample(noise)
+        )
+
+    def _divergence(self, optimist: TanhNormal, pessimist: TanhNormal) -> Float[Array, "batch"]:
+        return optimist.kl(pessimist) if self.kl == "optimist-pessimist" else pessimist.kl(optimist)
+
+    def _own(self, params: Params, pessimist: TanhNormal, obs: Array) -> TanhNormal:
+        """The optimist before widening."""
+        if self.form == "independent":
+            mean, log_std = apply(GaussianActor(self.hidden, action_dim(params)), params, obs)
+            return TanhNormal(mean, log_std)
+        shift, log_multiplier = apply(
+            self._perturbation(action_dim(params)), params, obs, pessimist.mean
+        )
+        return TanhNormal(pessimist.mean + shift, pessimist.log_std + log_multiplier)
+
+    def _perturbation(self, actions: int) -> Perturbation:
+        return Perturbation(
+            self.hidden, actions, self.head_gain, widens=self.form == "perturbation"
+        )

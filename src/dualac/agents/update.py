@@ -1,0 +1,195 @@
+"""The one update of all model-free algorithms."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from dualac.agents.algorithm import Algorithm
+from dualac.agents.critics import CriticState
+from dualac.agents.distributions import TanhNormal
+from dualac.agents.explorers import AgentView
+from dualac.agents.optimist import OptimisticActor
+from dualac.agents.optimizer import all_finite
+from dualac.agents.pessimism import spread
+from dualac.errors import UsageError
+from dualac.types import Key, Metrics, Normals, Transition
+
+
+class State(NamedTuple):
+    """Everything that learns; one field a part, () where it has nothing to remember."""
+
+    pessimism: Any
+    policy: Any
+    explorer: Any
+    critic: CriticState
+
+
+def agent_view(row: Algorithm, state: State) -> AgentView:
+    def upper(obs: Array, action: Array, optimism: Array) -> Array:
+        return row.critic.upper(
+            row.critic.values(state.critic.online.params, obs, action), optimism
+        )
+
+    policy, exploit = (
+        partial(row.policy.distribution, state.policy),
+        partial(row.policy.exploit, state.policy),
+    )
+    return AgentView(
+        policy, exploit, upper, row.pessimism.floor(), partial(row.policy.bonus, state.policy)
+    )
+
+
+def optimist(row: Algorithm, state: State, obs: Array) -> TanhNormal:
+    """The explorer where it is the one who is judged."""
+    assert isinstance(row.explorer, OptimisticActor)
+    return row.explorer.distribution(state.explorer, agent_view(row, state), obs)
+
+
+class UpdateNoise(NamedTuple):
+    """What one update leaves to chance: three actors' noise, and a key for how critics are put
+    together.
+    """
+
+    successor: Normals
+    policy: Normals
+    explorer: Normals
+    backup: Key
+
+    def shaped(self, shape: tuple[int, ...]) -> "UpdateNoise":
+        """Its normals as noise on actions of this shape."""
+        return UpdateNoise(
+            self.successor.reshape(shape),
+            self.policy.reshape(shape),
+            self.explorer.reshape(shape),
+            self.backup,
+        )
+
+
+def draw(key: Key, size: int) -> UpdateNoise:
+    """For a batch whose actions are so many numbers. The normals are flat: drawn in the shape of
+    actions they would take three times as long.
+    """
+    k_critic, *k_actors = jax.random.split(key, 3)
+    k_successor, k_backup = jax.random.split(k_critic)
+    successor, policy, explorer = jax.vmap(lambda one: jax.random.normal(one, (size,)))(
+        jnp.stack([k_successor, *k_actors])
+    )  # by one program
+    return UpdateNoise(successor, policy, explorer, k_backup)
+
+
+def successor(row: Algorithm, state: State, next_obs: Array, noise: Normals) -> tuple[Array, Array]:
+    """The action of the TD target, and what being there is worth beyond its value."""
+    if row.judged == "policy":
+        return row.policy.backup(state.policy, next_obs, noise)
+    action, log_prob = optimist(row, state, next_obs).sample(noise)
+    return action, row.policy.bonus(state.policy, log_prob)
+
+
+def learn_values(
+    row: Algorithm, state: State, batch: Transition, noise: UpdateNoise
+) -> tuple[State, Metrics]:
+    """y = r + gamma (certainty of the target critics at a' ~ pi(s') + what the policy is paid for
+    being there).
+    """
+    action, bonus = successor(row, state, batch.next_obs, noise.successor)
+    next_zs = row.critic.values(state.critic.target, batch.next_obs, action)
+    future = row.pessimism.backup(state.pessimism, next_zs, noise.backup) + bonus[:, None]
+    target = jax.lax.stop_gradient(
+        batch.reward[:, None] + row.gamma * batch.discount[:, None] * future
+    )
+
+    critic, seen = row.critic.learn(state.critic, batch, target)
+    pessimism, of_pessimism = row.pessimism.learn(state.pessimism, seen.values, target)
+    qs = seen.values.mean(axis=-1)
+    metrics = {
+        "critic_loss": seen.loss,
+        "critic_grad_norm": seen.grad_norm,
+        "q_mean": qs.mean(),
+        "q_std": spread(qs).mean(),
+    } | of_pessimism
+    # The critics' own values are tested, before any aggregate could swallow a NaN.
+    return state._replace(critic=critic, pessimism=pessimism), metrics | {
+        "finite": all_finite((seen, next_zs, of_pessimism))
+    }
+
+
+def improve_policy(
+    row: Algorithm, state: State, obs: Array, noise: Normals
+) -> tuple[State, Metrics]:
+    def objective(obs: Array, action: Array) -> Array:
+        return row.pessimism.objective(
+            state.pessimism, row.critic.values(state.critic.online.params, obs, action)
+        ).mean(axis=-1)
+
+    policy, metrics = row.policy.improve(state.policy, objective, obs, noise)
+    return state._replace(policy=policy), metrics
+
+
+def improve_explorer(
+    row: Algorithm, state: State, obs: Array, noise: Normals
+) -> tuple[State, Metrics]:
+    explorer, metrics = row.explorer.improve(state.explorer, agent_view(row, state), obs, noise)
+    return state._replace(explorer=explorer), metrics
+
+
+def update_targets(row: Algorithm, state: State) -> State:
+    return state._replace(
+        critic=row.critic.update_targets(state.critic),
+        policy=row.policy.update_targets(state.policy),
+    )
+
+
+def improve(row: Algorithm, state: State, obs: Array, noise: UpdateNoise) -> tuple[State, Metrics]:
+    """The policy on the new critics, then the explorer on the new policy."""
+    state, of_policy = improve_policy(row, state, obs, noise.policy)
+    state, of_explorer = improve_explorer(row, state, obs, noise.explorer)
+    metrics = of_policy | of_explorer
+    return update_targets(row, state) if row.policy.targets_wait else state, metrics | {
+        "finite": all_finite(metrics)
+    }
+
+
+def update(
+    row: Algorithm, state: State, batch: Transition, key: Key, count: int | Array | None = None
+) -> tuple[State, Metrics]:
+    return step(row, state, batch, draw(key, batch.action.size), count)
+
+
+def step(
+    row: Algorithm,
+    state: State,
+    batch: Transition,
+    noise: UpdateNoise,
+    count: int | Array | None = None,
+) -> tuple[State, Metrics]:
+    """Critics, their targets, then the actors on the new critics: at every update, or at every
+    `delay`th (`count` came before this one).
+    """
+    if count is None and row.policy.delay > 1:
+        raise UsageError(
+            f"the actors move once in {row.policy.delay} updates: tell update() how many came "
+            "before (count)"
+        )
+    noise = noise.shaped(batch.action.shape)
+    state, of_critic = learn_values(row, state, batch, noise)
+    if not row.policy.targets_wait:
+        state = update_targets(row, state)
+    if row.policy.delay == 1:
+        state, of_actors = improve(row, state, batch.obs, noise)
+    else:
+        # `count` is one for all seeds of a pack, so that under vmap this stays a branch; NaN is
+        # what was not measured.
+        blank = jax.eval_shape(lambda: improve(row, state, batch.obs, noise))[1]
+        idle = {
+            name: jnp.full(like.shape, name == "finite" or jnp.nan, like.dtype)
+            for name, like in blank.items()
+        }
+        due = (jnp.asarray(count) + 1) % row.policy.delay == 0
+        state, of_actors = jax.lax.cond(
+            due, lambda: improve(row, state, batch.obs, noise), lambda: (state, idle)
+        )
+    finite = of_critic.pop("finite") & of_actors.pop("finite")
+    return state, of_critic | of_actors | {"nonfinite": jnp.where(finite, 0.0, 1.0)}
