@@ -12,8 +12,10 @@ from dualac.agents.algorithm import Algorithm
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.cli.progress import Display
 from dualac.envs import Protocol
-from dualac.errors import UsageError, nearest, quiet_end
+from dualac.envs.foreign import ignoring_errors
+from dualac.errors import UsageError
 from dualac.parts import user_files
+from dualac.parts.text import nearest
 from dualac.training.loop import train as _train
 from dualac.training.policy import LoadedPolicy, load_policy
 from dualac.training.run import Run, prepare, require_resumable
@@ -139,7 +141,7 @@ def train(
     env = envs.make(
         run.task, protocol=run.protocol
     )  # a task that cannot be made leaves nothing behind
-    with quiet_end():
+    with ignoring_errors():
         env.close()
     path = prepare(run, Path(out))
     require_resumable(path)

@@ -27,12 +27,13 @@ from tests.training.runs import ROOT, environment
 
 from dualac import cli
 from dualac.cli.sweep_progress import Watch
-from dualac.errors import COMMAND, TryAgainError, UsageError
+from dualac.errors import TryAgainError, UsageError
 from dualac.execution import on_ray as on_cluster
 from dualac.execution.local import Effort, Work
 from dualac.execution.on_ray import LOOPBACK, on_ray
 from dualac.experiments.spec import expand
 from dualac.experiments.survey import survey
+from dualac.machine.children import COMMAND
 from dualac.training.run import Flags, prepare
 
 needs_ray = pytest.mark.cluster
@@ -45,7 +46,7 @@ LINGERING = """
 import sys
 from pathlib import Path
 from dualac.errors import DualacError
-from dualac.experiments.cluster import on_ray
+from dualac.execution.on_ray import on_ray
 from dualac.experiments.sweep import Orders, sweep
 from tests.experiments.toy_units import toy_experiment
 

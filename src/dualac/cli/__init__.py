@@ -11,16 +11,10 @@ from dualac.cli.commands.listing import doctor, show_list
 from dualac.cli.commands.runs import evaluate, play
 from dualac.cli.commands.theory import theory
 from dualac.cli.commands.training import resume, train
-from dualac.errors import (
-    COMMAND,
-    DualacError,
-    TryAgainError,
-    UsageError,
-    is_disk_trouble,
-    nearest,
-    one_line,
-    refusal,
-)
+from dualac.errors import DualacError, TryAgainError, UsageError
+from dualac.machine.children import COMMAND
+from dualac.machine.disk import is_disk_trouble, refusal
+from dualac.parts.text import nearest, one_line
 
 COMMANDS = {
     "train": train, (

@@ -9,10 +9,10 @@ from typing import Any, NoReturn
 
 from rich.console import Console
 
-from dualac.errors import UsageError, nearest, one_line
+from dualac.errors import UsageError
 from dualac.parts.fields import words_for
 from dualac.parts.paths import Option, options
-from dualac.parts.text import parse, to_python
+from dualac.parts.text import nearest, one_line, parse, to_python
 
 NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan)[\w.,+-]*$")
 

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from dualac.cli.progress import OnScreen, duration, short
-from dualac.errors import one_line
 from dualac.experiments.survey import Unit
+from dualac.parts.text import one_line
 
 PLAIN_EVERY = 60.0  # seconds between two lines where there is no terminal
 MOST_LINES = 20  # of runs under way

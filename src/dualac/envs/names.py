@@ -18,7 +18,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from dualac.errors import ENDINGS, UsageError, nearest
+from dualac.envs.foreign import ENDINGS
+from dualac.errors import UsageError
+from dualac.parts.text import nearest
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, final, get_args
 
-from dualac.errors import UsageError, nearest
+from dualac.errors import UsageError
+from dualac.parts.text import nearest
 
 Termination = Literal["ignore", "end"]
 Success = Literal["any", "last"]

@@ -24,9 +24,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dualac.errors import COMMAND, DualacError, TryAgainError, UsageError
+from dualac.errors import DualacError, TryAgainError, UsageError
 from dualac.execution.local import Effort, Failure, Work, by_chance
 from dualac.execution.worker import FINISHED
+from dualac.machine.children import COMMAND
 from dualac.training.run import Flags
 from dualac.types import Report
 

@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dualac.errors import DualacError, TryAgainError, is_disk_trouble
+from dualac.errors import DualacError, TryAgainError
 from dualac.machine.children import die_with_parent
 from dualac.machine.cores import pin
+from dualac.machine.disk import is_disk_trouble
 from dualac.training.run import Flags
 
 TRAIN = "dualac.training.loop:train"

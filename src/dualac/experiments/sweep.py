@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from dualac.errors import refusal
 from dualac.execution.local import Effort, Failure, Work, launch
 from dualac.experiments.cost import memory, weight
 from dualac.experiments.spec import Experiment, expand
 from dualac.experiments.survey import Unit, claim, survey
+from dualac.machine.disk import refusal
 from dualac.machine.memory import available_memory
 from dualac.training.run import Flags, prepare, write_json
 from dualac.types import Report

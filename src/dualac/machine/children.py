@@ -8,6 +8,9 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+# The environment variable that tells a process which command it was started by.
+COMMAND = "DUALAC_COMMAND"
+
 
 def die_with_parent(number: signal.Signals) -> None:
     """Linux: ask for this signal when the thread that started this process ends, however it

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from dualac.errors import COMMAND
+from dualac.machine.children import COMMAND
 from dualac.machine.compilation import COMPILER, cpu_model
 from dualac.machine.cores import usable_cores
 

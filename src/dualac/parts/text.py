@@ -1,15 +1,17 @@
-"""Values as people write them: on the command line, and as Python."""
+"""Text for people: values as they write them on the command line and in Python, and sentences."""
 
 import ast
 import dataclasses
+import difflib
 import inspect
 import math
 import types
 import typing
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
-from dualac.errors import UsageError, nearest
+from dualac.errors import UsageError
 from dualac.parts.fields import field_hints, fitted, part_classes, union_members
 
 MOST_SEEDS = 10_000
@@ -80,6 +82,21 @@ def parse_seeds(text: str) -> list[int]:
             f"(0,2,7), {MOST_SEEDS} at most"
         )
     return list(found)
+
+
+def nearest(word: str, known: Iterable[str], count: int = 3) -> str:
+    """Make the end of an error sentence about an unknown name: `; did you mean dac?`, or nothing.
+
+    Where `known` is a dictionary, a word near one of its keys suggests that key's value.
+    """
+    close = difflib.get_close_matches(word, known, n=count, cutoff=0.5)
+    meant = dict.fromkeys(known[name] for name in close) if isinstance(known, dict) else close
+    return f"; did you mean {' or '.join(meant)}?" if meant else ""
+
+
+def one_line(text: str) -> str:
+    """Remove line ends, and whatever could steer the terminal: the text may come from a file."""
+    return "".join(letter if letter.isprintable() else "�" for letter in " ".join(text.split()))
 
 
 def _parse_part(parts: dict[str, type], text: str) -> Any:

@@ -22,7 +22,8 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from dualac.errors import DataError, RunFailedError, TryAgainError, is_disk_trouble
+from dualac.errors import DataError, RunFailedError, TryAgainError
+from dualac.machine.disk import is_disk_trouble
 from dualac.training.replay import Replay, Slots
 
 SCHEMA = 2

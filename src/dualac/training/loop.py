@@ -17,9 +17,10 @@ import jax
 import numpy as np
 
 from dualac import ops
-from dualac.errors import DataError, DualacError, RunFailedError, TryAgainError, is_disk_trouble
+from dualac.errors import DataError, DualacError, Interrupted, RunFailedError, TryAgainError
 from dualac.machine.compilation import use_compilation_cache
 from dualac.machine.cores import helping_cores
+from dualac.machine.disk import is_disk_trouble
 from dualac.machine.fingerprint import describe, fingerprint, origin
 from dualac.machine.memory import give_back, give_back_heap
 from dualac.parts.as_json import difference
@@ -36,10 +37,6 @@ STARTED, FIRST_CHECKPOINT = (
     "first_checkpoint",
 )  # events: where the second is the later one, a run without checkpoints has lost them
 TICK = 0.5  # seconds between signs of life
-
-
-class Interrupted(DualacError):
-    """Stopped by a signal, after a checkpoint."""
 
 
 def train(paths: list[Path], report: Report, flags: Flags = USUAL) -> None:

@@ -14,7 +14,8 @@ from typing import Any, Literal, NamedTuple, final
 
 from dualac.agents.algorithm import Algorithm
 from dualac.envs import Protocol
-from dualac.errors import DataError, DualacError, RunFailedError, UsageError, refusal
+from dualac.errors import DataError, DualacError, RunFailedError, UsageError
+from dualac.machine.disk import refusal
 from dualac.parts.as_json import difference, from_json, to_json
 from dualac.parts.fields import PART, check_fields
 from dualac.runs.lock import owned

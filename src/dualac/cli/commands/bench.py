@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 from dualac.cli.options import Parser, console
-from dualac.errors import UsageError, nearest
+from dualac.errors import UsageError
+from dualac.parts.text import nearest
 
 LEARNER, SCALING = (f"dualac.bench.{name}:measure" for name in ("learner", "scaling"))
 TRAINED = "dualac.bench.training:trained"

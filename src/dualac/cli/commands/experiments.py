@@ -13,9 +13,10 @@ from typing import Any
 
 from dualac.cli.commands.training import add_run_options
 from dualac.cli.options import Parser, console, given, parse_option
-from dualac.errors import DataError, UsageError, one_line, refusal
+from dualac.errors import DataError, UsageError
+from dualac.machine.disk import refusal
 from dualac.parts.paths import options
-from dualac.parts.text import parse_count, parse_seeds
+from dualac.parts.text import one_line, parse_count, parse_seeds
 
 SET_ASIDE = 3  # the exit code of a sweep that went to its end with runs that fail every time
 MOST_REASONS = 10

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from dualac.cli.options import Parser, console, given, options_of
-from dualac.errors import DualacError, UsageError, one_line, quiet_end
+from dualac.errors import DualacError, UsageError
 from dualac.parts.fields import is_part
 from dualac.parts.paths import Option, replaced
-from dualac.parts.text import parse_count, parse_seeds
+from dualac.parts.text import one_line, parse_count, parse_seeds
 
 
 def train(words: list[str]) -> int:
@@ -258,6 +258,7 @@ def announce(runs: list[Any], work: Any, flags: Any) -> None:
     seeds that run at once fit.
     """
     from dualac import envs
+    from dualac.envs.foreign import ignoring_errors
     from dualac.machine.cores import usable_cores
     from dualac.machine.memory import require_memory
     from dualac.training.replay import replay_bytes
@@ -272,7 +273,7 @@ def announce(runs: list[Any], work: Any, flags: Any) -> None:
     run = runs[0]
     env = envs.make(run.task, protocol=run.protocol, isolated=flags.isolated)
     spec = Spec(env.observation_space.shape[0], env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
-    with quiet_end():
+    with ignoring_errors():
         env.close()
     at_once = len(runs) if run.pack else min(len(runs), cores // threads)
     each = replay_bytes(min(run.capacity, run.steps), spec)

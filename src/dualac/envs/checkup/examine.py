@@ -18,7 +18,8 @@ from gymnasium.utils.env_checker import check_env
 from dualac.envs import THE_PAPERS, Protocol, canonical, make
 from dualac.envs.adapter import SUCCESS, Adapted
 from dualac.envs.checkup.plays import FailedError, Play, Record, one_line, play_all, quietly
-from dualac.errors import ENDINGS, DualacError, quiet_end
+from dualac.envs.foreign import ENDINGS, ignoring_errors
+from dualac.errors import DualacError
 
 RESUMED_AT = 37
 LARGE, HUGE, ABSURD = 1e3, 1e6, 1e18  # float32 cannot hold the square of the last
@@ -118,7 +119,7 @@ def checkup(task: str, protocol: Protocol = THE_PAPERS) -> Iterator[Finding]:
         yield Finding("wrong", "played", str(error))
         return
     finally:
-        with quiet_end():
+        with ignoring_errors():
             quietly(env.close)
     yield from ends(record.plays, env.cap, witness.old_limit)
     yield from seeding(record)
@@ -163,7 +164,7 @@ def gymnasiums_own(another: Callable[[], Adapted]) -> Iterator[Finding]:
             lambda: check_env(without_optimizers, skip_render_check=True, skip_close_check=True),
             heard,
         )
-        with quiet_end():
+        with ignoring_errors():
             quietly(env.close)
     except ENDINGS:
         raise

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple, TypeVar, final
 import numpy as np
 
 from dualac.envs.adapter import Adapted
+from dualac.envs.foreign import ENDINGS, ignoring_errors
 from dualac.envs.suites.packages import LOGGER, silence
-from dualac.errors import ENDINGS, DualacError, quiet_end
+from dualac.errors import DualacError
 
 STEPS, SECONDS = 1000, 0.5  # that a play lasts at most: what can be seen is seen by then
 UNCAPPED_STEPS, UNCAPPED_SECONDS = (
@@ -126,7 +127,7 @@ def play_all(env: Adapted, another: Callable[[], Adapted]) -> Record:
             f"{one_line(error)}"
         ) from error
     elsewhere = _play(fresh, 0, known, seconds=UNCAPPED_SECONDS)
-    with quiet_end():
+    with ignoring_errors():
         fresh.close()
     return Record(plays, at_once, later, elsewhere, other_seed, lowest, highest)
 

@@ -8,14 +8,8 @@ import numpy as np
 from dualac import envs
 from dualac.envs import Protocol
 from dualac.envs.faults.isolated import Isolated
-from dualac.errors import (
-    ENDINGS,
-    BrokenEpisodeError,
-    DataError,
-    DualacError,
-    LostEnvironmentError,
-    quiet_end,
-)
+from dualac.envs.foreign import ENDINGS, ignoring_errors
+from dualac.errors import BrokenEpisodeError, DataError, DualacError, LostEnvironmentError
 
 PATIENCE = 60.0  # seconds for an answer of an isolated environment, unless a user chose
 NOT_FINITE = "gave NaN or infinity"
@@ -76,7 +70,7 @@ class Guarded(gymnasium.Wrapper):
 
     def close(self) -> None:
         """What a broken environment says when it is closed is of no interest."""
-        with quiet_end():
+        with ignoring_errors():
             self.env.close()
 
     def describe(self) -> dict[str, Any]:
@@ -101,7 +95,7 @@ class Guarded(gymnasium.Wrapper):
         self.close()
         if isinstance(error, LostEnvironmentError):
             return error
-        told = LostEnvironmentError.told_by(error)
+        told = LostEnvironmentError.caused_by(error)
         told.__cause__ = error
         return told
 

@@ -215,7 +215,7 @@ def _error(error: BaseException) -> bytes:
     """An error as it crosses; foreign ones with their traceback, and so those that foreign ones
     have caused.
     """
-    told = error if isinstance(error, DualacError) else LostEnvironmentError.told_by(error)
+    told = error if isinstance(error, DualacError) else LostEnvironmentError.caused_by(error)
     cause = error.__cause__ if told is error else error
     kind = next(kind for kind in ERRORS if isinstance(told, kind))
     trace = "".join(traceback.format_exception(cause)) if cause else ""

@@ -9,9 +9,10 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from dualac.envs.adapter import PORT_IT, Loaded
+from dualac.envs.foreign import ENDINGS
 from dualac.envs.protocol import Protocol
 from dualac.envs.suites.packages import diverged, imported, silence
-from dualac.errors import ENDINGS, BrokenEpisodeError, UsageError
+from dualac.errors import BrokenEpisodeError, UsageError
 
 
 @final
