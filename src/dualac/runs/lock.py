@@ -22,7 +22,9 @@ def owned(path: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise LockedError(f"{path} is being trained by another process ({file.read().strip() or 'unknown'}); wait for it or stop it") from None
+            raise LockedError(
+                f"{path} is being trained by another process ({file.read().strip() or 'unknown'}); wait for it or stop it"
+            ) from None
         file.truncate(0)
         file.write(json.dumps({"pid": os.getpid(), "host": platform.node()}))
         file.flush()
@@ -51,7 +53,9 @@ class Attempt(NamedTuple):
         """Refuse to write once a later attempt has begun."""
         last = _last(self.path)
         if last != self.number:
-            raise LockedError(f"{self.path} was taken over: this is attempt {self.number} of it, and attempt {last} has begun")
+            raise LockedError(
+                f"{self.path} was taken over: this is attempt {self.number} of it, and attempt {last} has begun"
+            )
 
 
 def _last(path: Path) -> int:
