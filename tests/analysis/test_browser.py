@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.analysis.browser import Page, browser, find_browser
 from tests.analysis.test_report import HOSTILE
-from tests.analysis.written import write_rows, write_run, write_sweep
+from tests.support.browser import Page, browser, find_browser
+from tests.support.written import write_rows, write_run, write_sweep
 
 from dualac.analysis.data.frame import read
 from dualac.analysis.report.page import write_page

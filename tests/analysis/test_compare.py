@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.analysis.written import PROTOCOL, SPEC, write_run, write_sweep
+from tests.support.written import PROTOCOL, SPEC, write_run, write_sweep
 
 from dualac.analysis.data.frame import read
 from dualac.analysis.data.groups import settings

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.analysis.written import MACHINE, PROTOCOL, write_rows, write_run, write_sweep
+from tests.support.written import MACHINE, PROTOCOL, write_rows, write_run, write_sweep
 
 from dualac.analysis.data import collect
 from dualac.analysis.data.curves import Curve

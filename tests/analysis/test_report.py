@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from tests.analysis.written import PROTOCOL, SPEC, write_plan, write_rows, write_run, write_sweep
+from tests.support.written import PROTOCOL, SPEC, write_plan, write_rows, write_run, write_sweep
 
 from dualac.analysis.data.frame import read
 from dualac.analysis.data.groups import settings
