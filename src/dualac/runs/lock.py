@@ -23,7 +23,8 @@ def owned(path: Path) -> Iterator[None]:
         except BlockingIOError:
             file.seek(0)
             raise LockedError(
-                f"{path} is being trained by another process ({file.read().strip() or 'unknown'}); wait for it or stop it"
+                f"{path} is being trained by another process ({file.read().strip() or 'unknown'}); "
+                "wait for it or stop it"
             ) from None
         file.truncate(0)
         file.write(json.dumps({"pid": os.getpid(), "host": platform.node()}))
@@ -54,7 +55,8 @@ class Attempt(NamedTuple):
         last = _last(self.path)
         if last != self.number:
             raise LockedError(
-                f"{self.path} was taken over: this is attempt {self.number} of it, and attempt {last} has begun"
+                f"{self.path} was taken over: this is attempt {self.number} of it, and attempt "
+                f"{last} has begun"
             )
 
 
