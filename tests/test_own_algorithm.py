@@ -55,7 +55,7 @@ def test_it_is_trained_and_continued(mine, tmp_path):
         "out": tmp_path / "runs",
     }
     task = "cli_toys:Point-v0"
-    sys.path.insert(0, str(ROOT / "tests"))
+    sys.path.insert(0, str(ROOT / "tests" / "cli"))
     run = dualac.train(row, task, name="cautious", steps=20, **short)
     assert load(run.path).algorithm == row
     assert dualac.train(row, task, name="cautious", steps=30, **short).path == run.path
@@ -182,7 +182,7 @@ def test_parts_that_others_are_derived_from_stay_parts_the_library_s_too(chain, 
 
 def test_a_policy_of_one_s_own_explores_by_its_own_randomness(chain, tmp_path):
     row = replaced(api.find_algorithm(f"{chain}:constant"), {"critic.hidden": (8,)})
-    sys.path.insert(0, str(ROOT / "tests"))
+    sys.path.insert(0, str(ROOT / "tests" / "cli"))
     short = {
         "warmup": 10,
         "batch_size": 8,

@@ -12,7 +12,8 @@ from dualac import cli
 from dualac.cli import doctor
 
 HERE = Path(__file__).parent
-LOCK = HERE.parent / "requirements.lock"
+ROOT = HERE.parents[1]
+LOCK = ROOT / "requirements.lock"
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def test_the_tested_versions_are_those_of_the_lock():
 
 
 def test_what_is_optional_was_tested_and_names_an_extra():
-    extras = re.findall(r"^(\w+) = \[", (HERE.parent / "pyproject.toml").read_text(), re.MULTILINE)
+    extras = re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert set(doctor.OPTIONAL) <= set(doctor.TESTED)
     assert set(doctor.OPTIONAL.values()) <= set(extras)
 

@@ -103,7 +103,7 @@ def test_an_examination_of_tasks_tells_of_each_and_fails_with_one(monkeypatch, c
 @pytest.fixture
 def refused(tmp_path, monkeypatch, capsys):
     """The exit code and the one line of a training that was refused before it wrote anything."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parent / "envs"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "envs"))
 
     def answer(*words):
         with pytest.raises(SystemExit) as ended:
@@ -193,7 +193,7 @@ def test_a_version_that_was_not_tested_is_one_line_on_the_terminal_and_no_refusa
 
 
 def test_an_examination_of_one_task_ends_with_a_verdict(monkeypatch, capsys):
-    monkeypatch.syspath_prepend(str(Path(__file__).parent / "envs"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "envs"))
     shown = lines(capsys, "doctor", "--task", "gym/Pendulum-v1")
     assert shown[0] == "gym/Pendulum-v1"
     assert (
