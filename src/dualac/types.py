@@ -39,19 +39,10 @@ class Agent(NamedTuple):
     """Pure functions. Nothing here knows of seeds, files or environments."""
 
     init: Callable[[Key], State]
-    update: Callable[
-        ..., tuple[State, Metrics]
-        # (state, batch, key, count); `count` updates came before, which only delayed actors ask; a
-        # metric that is NaN was not measured
-    ]
-    draw: Callable[
-        ..., Any
-        # (key, how many numbers a batch's actions are, part, parts) -> what one update leaves to
-        # chance, for a part of the batch
-    ]
-    step: Callable[
-        ..., tuple[State, Metrics]
-    ]  # (state, batch, what was drawn, count); many updates draw at once, and so in less time
+    # (key, how many numbers a batch's actions are) -> all that one update leaves to chance
+    noise: Callable[[Key, int], Any]
+    # (state, batch, noise, count): `count` updates came before; a NaN metric was not measured
+    update: Callable[[State, Transition, Any, Any], tuple[State, Metrics]]
     explore: Callable[[State, Memory, Array, Key], tuple[Array, Memory]]
     exploit: Callable[[State, Memory, Array], tuple[Array, Memory]]
     observe_return: Callable[[State, Array, Key], State]  # what an episode returned

@@ -98,6 +98,7 @@ def learner(name: str):
     held = {"temperature": Held(1e-6)} if isinstance(row.policy, Soft) else {}
     row = tiny.with_part(row, "policy", delay=min(row.policy.delay, 2), **held)
     agent = make_agent(dataclasses.replace(row, gamma=GAMMA), tiny.SPEC)
+    update = tiny.update_by_key(agent)
     updates = (
         UPDATES if row.critic.k > 1 else 2 * UPDATES
     )  # its actor finds what one critic alone overestimates: that takes longer to die down
@@ -107,7 +108,7 @@ def learner(name: str):
         keys = jax.random.split(jax.random.key(0), updates + 1)
         steps = keys[1:], jnp.arange(updates, dtype=jnp.uint32)
         state, metrics = jax.lax.scan(
-            lambda state, step: agent.update(state, problem, *step), agent.init(keys[0]), steps
+            lambda state, step: update(state, problem, *step), agent.init(keys[0]), steps
         )
         values = row.critic.values(state.critic.online.params, problem.obs, problem.action).mean(
             axis=-1

@@ -7,7 +7,7 @@ import tiny
 
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.duals import Held
-from dualac.agents.update import draw
+from dualac.agents.update import sample_noise
 
 BATCH, KEY = tiny.batch_of(99), jax.random.key(99)
 DAC = ALGORITHMS["dac"]
@@ -33,7 +33,7 @@ def test_only_the_optimist_is_judged_where_it_is_alone(only_optimist):
 
 def test_only_the_optimist_acts_in_the_target_where_it_is_alone(only_optimist):
     row, state = only_optimist.row, only_optimist.state
-    noise = draw(KEY, BATCH.action.size).successor.reshape(BATCH.action.shape)
+    noise = sample_noise(KEY, BATCH.action.size).successor.reshape(BATCH.action.shape)
 
     @tiny.compiled
     def loss():

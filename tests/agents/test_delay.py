@@ -3,13 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 import tiny
 from jax.extend.core import jaxprs_in_params
 
-from dualac.agents.agent import make_agent
 from dualac.agents.algorithms import ALGORITHMS
-from dualac.errors import UsageError
 
 BATCH, KEY = tiny.batch_of(99), jax.random.key(99)
 
@@ -71,7 +68,7 @@ def branches(update, count):
     state, batch, keys = jax.tree.map(
         lambda leaf: jnp.stack([leaf, leaf]), (update.state, BATCH, KEY)
     )
-    traced = jax.make_jaxpr(jax.vmap(update.agent.update, in_axes=(0, 0, 0, axis)))(
+    traced = jax.make_jaxpr(jax.vmap(tiny.update_by_key(update.agent), in_axes=(0, 0, 0, axis)))(
         state, batch, keys, count
     )
     found = list(equations(traced.jaxpr))
@@ -93,9 +90,3 @@ def test_in_a_pack_the_delay_is_a_branch_and_not_a_selection(top):
     assert branches(top, np.uint32(0)) == ([()], 0)
     conditions, chosen = branches(top, np.zeros(2, np.uint32))
     assert conditions == [] and chosen > 0
-
-
-def test_an_update_that_is_not_told_its_count_is_refused_where_actors_wait():
-    agent = make_agent(tiny.small(ALGORITHMS["td3"]), tiny.SPEC)
-    with pytest.raises(UsageError, match="once in 2 updates"):
-        agent.update(agent.init(jax.random.key(0)), tiny.batch_of(0), jax.random.key(1))

@@ -267,7 +267,7 @@ def test_a_donated_update_is_traced_once_and_takes_every_buffer(every):
     @functools.partial(tiny.compiled, donate_argnums=0)
     def update(state, batch, key, count):
         traces.append(every)
-        return agent.update(state, batch, key, count)
+        return tiny.update_by_key(agent)(state, batch, key, count)
 
     state = tiny.compiled(agent.init)(jax.random.key(0))
     for step in range(4):
@@ -287,8 +287,8 @@ def test_a_pack_of_seeds_learns_what_each_learns_alone(every):
     row = tiny.with_part(row, "policy", delay=min(row.policy.delay, 2))
     agent = make_agent(row, tiny.SPEC)
     alone, packed = (
-        tiny.compiled(agent.update),
-        tiny.compiled(jax.vmap(agent.update, in_axes=(0, 0, 0, None))),
+        tiny.compiled(tiny.update_by_key(agent)),
+        tiny.compiled(jax.vmap(tiny.update_by_key(agent), in_axes=(0, 0, 0, None))),
     )
     init = tiny.compiled(agent.init)
     states = [init(jax.random.key(seed)) for seed in (3, 4)]

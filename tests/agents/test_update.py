@@ -105,8 +105,8 @@ def test_the_target_has_its_known_value(pessimism, target):
     agent = make_agent(Algorithm(pessimism, Scripted(), FromPolicy(), Recorder()), tiny.SPEC)
     step = Transition(*(np.zeros(shape, np.float32) for shape in ((1, 3), (1, 2), 1, 1, (1, 3))))
     update = tiny.compiled(
-        lambda discount: agent.update(
-            agent.init(KEY), step._replace(reward=np.ones(1), discount=discount), KEY
+        lambda discount: tiny.update_by_key(agent)(
+            agent.init(KEY), step._replace(reward=np.ones(1), discount=discount), KEY, 0
         )
     )
     (_, through), (_, ended) = update(np.ones(1, np.float32)), update(np.zeros(1, np.float32))
@@ -119,7 +119,7 @@ def test_the_target_of_each_quantile_is_paid_for_entropy_and_discounted_alike():
         Algorithm(Fixed(-0.2), Scripted(), FromPolicy(), Recorder(more=(0.0, 3.0))), tiny.SPEC
     )
     step = Transition(*(np.ones(shape, np.float32) for shape in ((1, 3), (1, 2), 1, 1, (1, 3))))
-    _, metrics = tiny.compiled(agent.update)(agent.init(KEY), step, KEY)
+    _, metrics = tiny.compiled(tiny.update_by_key(agent))(agent.init(KEY), step, KEY, 0)
     assert float(metrics["critic_loss"]) == pytest.approx(11.989 + 0.99 * 3, abs=2e-6)
     assert float(metrics["q_mean"]) == 12.5
 
@@ -268,7 +268,7 @@ def test_an_update_is_critics_then_policy_on_the_new_critics_then_explorer_on_th
         dac.row, "policy", temperature=dataclasses.replace(dac.row.policy.temperature, lr=1.0)
     )
     before = dac.state
-    after, _ = tiny.compiled(make_agent(row, tiny.SPEC).update)(before, BATCH, KEY)
+    after, _ = tiny.compiled(tiny.update_by_key(make_agent(row, tiny.SPEC)))(before, BATCH, KEY, 0)
     online, alpha = before.critic.online, jnp.exp(before.policy.temperature.params)
 
     theta = critic_step(online, before.critic.target, before.policy.actor.params, alpha, keys[0])
@@ -308,7 +308,9 @@ def test_the_pessimism_learns_from_the_critics_before_their_step_and_the_actor_c
     """
     row = tiny.with_part(gpl.row, "pessimism", lr=1.0)
     before = gpl.state
-    after, metrics = tiny.compiled(make_agent(row, tiny.SPEC).update)(before, BATCH, KEY)
+    after, metrics = tiny.compiled(tiny.update_by_key(make_agent(row, tiny.SPEC)))(
+        before, BATCH, KEY, 0
+    )
 
     @tiny.compiled
     def expected(b, theta):
@@ -350,9 +352,9 @@ def test_the_critics_loss_has_no_gradient_but_that_of_the_critics(each):
     with ops.by_xla():  # whose slopes have slopes themselves
         grads = tiny.compiled(
             jax.grad(
-                lambda state: each.agent.update(state, BATCH, KEY, tiny.due(each.row))[1][
-                    "critic_loss"
-                ],
+                lambda state: tiny.update_by_key(each.agent)(state, BATCH, KEY, tiny.due(each.row))[
+                    1
+                ]["critic_loss"],
                 allow_int=True,
             )
         )(each.state)

@@ -83,10 +83,19 @@ def due(row: Algorithm) -> np.uint32:
     return np.uint32(row.policy.delay - 1)
 
 
+def update_by_key(agent: Agent) -> Callable[..., tuple[State, Metrics]]:
+    """Make an update of (state, batch, key, count), which draws its noise by the key."""
+
+    def update(state, batch, key, count):
+        return agent.update(state, batch, agent.noise(key, batch.action.size), count)
+
+    return update
+
+
 def learner(row: Algorithm, updates: int = 20) -> Learner:
     agent = make_agent(row, SPEC)
     whole, explore, exploit = (
-        compiled(agent.update),
+        compiled(update_by_key(agent)),
         compiled(agent.explore),
         compiled(agent.exploit),
     )

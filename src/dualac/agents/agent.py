@@ -9,7 +9,7 @@ from jaxtyping import Array
 from dualac.agents.algorithm import Algorithm
 from dualac.agents.optimizer import Trained, without_optimizers
 from dualac.agents.pessimism import spread
-from dualac.agents.update import State, agent_view, draw, optimist, step, update
+from dualac.agents.update import State, agent_view, optimist, sample_noise, update
 from dualac.ops import length
 from dualac.types import Agent, Key, Metrics, Spec, Transition
 
@@ -115,9 +115,8 @@ def make_agent(row: Algorithm, spec: Spec) -> Agent:
     """The pure functions of an algorithm on a task of these sizes."""
     return Agent(
         init=partial(init, row, spec),
+        noise=sample_noise,
         update=partial(update, row),
-        draw=draw,
-        step=partial(step, row),
         explore=partial(explore, row),
         exploit=partial(exploit, row),
         observe_return=partial(observe_return, row),

@@ -14,7 +14,6 @@ from dualac.agents.explorers import AgentView
 from dualac.agents.optimist import OptimisticActor
 from dualac.agents.optimizer import all_finite
 from dualac.agents.pessimism import spread
-from dualac.errors import UsageError
 from dualac.types import Key, Metrics, Normals, Transition
 
 
@@ -68,9 +67,10 @@ class UpdateNoise(NamedTuple):
         )
 
 
-def draw(key: Key, size: int) -> UpdateNoise:
-    """For a batch whose actions are so many numbers. The normals are flat: drawn in the shape of
-    actions they would take three times as long.
+def sample_noise(key: Key, size: int) -> UpdateNoise:
+    """Draw the noise of one update, for a batch whose actions are `size` numbers.
+
+    The normals are flat: in the shape of actions they would take three times as long to draw.
     """
     k_critic, *k_actors = jax.random.split(key, 3)
     k_successor, k_backup = jax.random.split(k_critic)
@@ -153,26 +153,12 @@ def improve(row: Algorithm, state: State, obs: Array, noise: UpdateNoise) -> tup
 
 
 def update(
-    row: Algorithm, state: State, batch: Transition, key: Key, count: int | Array | None = None
+    row: Algorithm, state: State, batch: Transition, noise: UpdateNoise, count: int | Array
 ) -> tuple[State, Metrics]:
-    return step(row, state, batch, draw(key, batch.action.size), count)
+    """Move the critics and their targets, then the actors on the new critics.
 
-
-def step(
-    row: Algorithm,
-    state: State,
-    batch: Transition,
-    noise: UpdateNoise,
-    count: int | Array | None = None,
-) -> tuple[State, Metrics]:
-    """Critics, their targets, then the actors on the new critics: at every update, or at every
-    `delay`th (`count` came before this one).
+    The actors move at every `delay`th update; `count` updates came before this one.
     """
-    if count is None and row.policy.delay > 1:
-        raise UsageError(
-            f"the actors move once in {row.policy.delay} updates: tell update() how many came "
-            "before (count)"
-        )
     noise = noise.shaped(batch.action.shape)
     state, of_critic = learn_values(row, state, batch, noise)
     if not row.policy.targets_wait:

@@ -72,9 +72,9 @@ class Learner:
         self._learning_keys = self._keys[UPDATE], self._keys[EXPLORE]
         self._first_learning = max(run.warmup, 1)
         # Traced once and inlined wherever they are called: the same programs as without jit.
-        init, self._act, self._step = (
+        init, self._act, self._update = (
             jax.jit(function, inline=True)
-            for function in (self.agent.init, self.agent.explore, self.agent.step)
+            for function in (self.agent.init, self.agent.explore, self.agent.update)
         )
         self._blank: State = jax.eval_shape(init, self._init_keys[0])
         self._bundle = Bundle(self._blank)
@@ -98,9 +98,9 @@ class Learner:
         )
         self._run, self._batch = run, _blank_batch(run.batch_size, spec)
         noise = jax.eval_shape(
-            lambda key: self.agent.draw(key, self._batch.action.size), self._init_keys[0]
+            lambda key: self.agent.noise(key, self._batch.action.size), self._init_keys[0]
         )
-        metrics = jax.eval_shape(self._step, self._blank, self._batch, noise, np.uint32(0))[1]
+        metrics = jax.eval_shape(self._update, self._blank, self._batch, noise, np.uint32(0))[1]
         self._names = sorted(metrics)
         self.begin()
 
@@ -303,7 +303,7 @@ class Learner:
         def body(
             carry: tuple[State, jax.Array], inputs: tuple[Transition, Any, jax.Array]
         ) -> tuple[tuple[State, jax.Array], None]:
-            state, metrics = self._step(carry[0], *inputs)
+            state, metrics = self._update(carry[0], *inputs)
             values = jnp.stack([metrics[name] for name in self._names])
             measured = ~jnp.isnan(values)
             return (
@@ -314,7 +314,7 @@ class Learner:
         batches, obs, step = lesson
         updates = batches.reward.shape[0]
         update_keys = jax.random.split(jax.random.fold_in(keys[0], step), updates)
-        noises = jax.vmap(lambda key: self.agent.draw(key, batches.action[0].size))(
+        noises = jax.vmap(lambda key: self.agent.noise(key, batches.action[0].size))(
             update_keys
         )  # all at once: a third of the time of one by one
         counts = (step - np.uint32(self._first_learning)) * np.uint32(updates) + jnp.arange(
