@@ -10,12 +10,20 @@ import numpy as np
 
 from dualac.analysis import statistics
 
+REPLICATIONS = 1_000  # of each bootstrap
 SETUPS = ((2, 1), (3, 1), (5, 1), (10, 1), (2, 10), (3, 10), (5, 10), (10, 10), (10, 30))
+
+
+def separable(
+    ours: np.ndarray, theirs: np.ndarray, rng: np.random.Generator, *, paired: bool = False
+) -> bool:
+    return statistics.difference(
+        ours, theirs, rng, paired=paired, replications=REPLICATIONS
+    ).separable
 
 
 def main() -> None:
     worlds = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
-    statistics.REPLICATIONS = 1_000
     titles = (
         "seeds",
         "tasks",
@@ -37,14 +45,14 @@ def main() -> None:
         covered, apart, pairs, successes, naive = 0, 0, 0, 0, 0
         for _ in range(worlds):
             ours, theirs = (simulate.beta(shapes, 3.0, (seeds, tasks)) for _ in range(2))
-            found = statistics.interval(ours, statistics.iqm, simulate, 1_000)
-            other = statistics.interval(theirs, statistics.iqm, simulate, 1_000)
-            covered += found.low <= truth <= found.high
-            apart += statistics.difference(ours, theirs, simulate).separable
-            pairs += statistics.difference(ours, theirs, again, paired=True).separable
+            mine = statistics.interval(ours, statistics.iqm, simulate, REPLICATIONS)
+            other = statistics.interval(theirs, statistics.iqm, simulate, REPLICATIONS)
+            covered += mine.low <= truth <= mine.high
+            apart += separable(ours, theirs, simulate)
+            pairs += separable(ours, theirs, again, paired=True)
             ours, theirs = (again.binomial(10, rates, (seeds, tasks)) / 10 for _ in range(2))
-            successes += statistics.difference(ours, theirs, again).separable
-            naive += found.low > other.high or other.low > found.high
+            successes += separable(ours, theirs, again)
+            naive += mine.low > other.high or other.low > mine.high
         shares = " | ".join(
             f"{count / worlds:.1%}" for count in (covered, apart, pairs, successes, naive)
         )

@@ -119,7 +119,6 @@ KNOWN: dict[str, set[str]] = {
         "dualac.analysis.data.groups.group",
         "dualac.analysis.report.markdown._tables",
         "dualac.analysis.report.page._shown",
-        "dualac.analysis.statistics.difference",
         "dualac.analysis.summary.findings._about",
         "dualac.analysis.summary.findings.problems",
         "dualac.analysis.summary.summarise._panel",
