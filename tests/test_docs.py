@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 KEPT = [path for folder in ("notes", "results") for path in sorted((ROOT / folder).rglob("*.md"))]
-IMPORT = re.compile(r"^from (dualac[\w.]*) import (.+)$", re.MULTILINE)
+IMPORT = re.compile(r"^from (dualac[\w.]*) import (?:\(([^)]+)\)|(.+))$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#:]+?)(?:#[^)]*)?\)")
 FILE = re.compile(r"`(?:\.venv/bin/python )?((?:benchmarks|scripts|examples|src|tests)/[\w/.-]+)")
 
@@ -17,8 +17,8 @@ FILE = re.compile(r"`(?:\.venv/bin/python )?((?:benchmarks|scripts|examples|src|
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_names_what_there_is(page: Path):
     text = page.read_text()
-    for module, names in IMPORT.findall(text):
-        for name in names.split(", "):
+    for module, over_lines, on_one_line in IMPORT.findall(text):
+        for name in re.findall(r"\w+", over_lines or on_one_line):
             assert hasattr(importlib.import_module(module), name), f"{module}.{name}"
     absent = [link for link in LINK.findall(text) if not (page.parent / link).exists()]
     absent += [name for name in FILE.findall(text) if not (ROOT / name.rstrip(".")).exists()]

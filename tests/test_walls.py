@@ -114,8 +114,8 @@ KNOWN: dict[str, set[str]] = {
         "dualac.training.loop",
     },
     "function": {
-        "dualac.agents.actor_critic.__post_init__",
-        "dualac.agents.explorers.__post_init__",
+        "dualac.agents.algorithm.__post_init__",
+        "dualac.agents.optimist.__post_init__",
         "dualac.analysis.data.groups.group",
         "dualac.analysis.report.markdown._tables",
         "dualac.analysis.report.page._shown",

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import shutil
 import signal
 from pathlib import Path
@@ -157,10 +158,9 @@ def test_the_record_of_a_run_tells_what_it_is_and_where_it_was_made(real, capsys
 
 
 def test_the_record_of_a_run_that_was_taken_up_elsewhere_tells_where(tmp_path, capsys, monkeypatch):
-
     path = trained(a_run("sac", steps=24), tmp_path)
     monkeypatch.setenv("DUALAC_COMMAND", "dualac train sac --steps 40")
-    monkeypatch.setattr(fingerprint.platform, "node", lambda: "elsewhere")
+    monkeypatch.setattr(platform, "node", lambda: "elsewhere")
     trained(a_run("sac"), tmp_path)
     assert "resumed at step 24: host elsewhere, command dualac train sac --steps 40" in told(
         capsys, "show", path
@@ -326,7 +326,7 @@ def test_the_plan_tells_what_is_left_and_what_it_takes(tmp_path, capsys, monkeyp
     from dualac.experiments import cost
 
     monkeypatch.setattr(cost, "_measured", lambda questions: [0.01 for _ in questions])
-    monkeypatch.setattr(cost.programs, "compilation_cache", lambda: tmp_path / "cache")
+    monkeypatch.setattr(cost.compilation, "compilation_cache", lambda: tmp_path / "cache")
     shown = told(
         capsys,
         "sweep",

@@ -235,11 +235,11 @@ def test_a_quantile_that_is_no_number_is_seen_in_its_own_row_alone(whose: str):
 
 TEAM = """
 import threading, time
-from dualac.training import machine
+from dualac.machine.cores import pin
 pin(1)
 import jax, jax.numpy as jnp, numpy as np
-from dualac import kernels
-from tests.kernels.test_kernels import slopes, some_networks, some_parameters, some_quantiles
+from dualac import ops
+from tests.ops.test_ops import slopes, some_networks, some_parameters, some_quantiles
 
 given = [some_networks(sizes, rows=rows, networks=count) for sizes, rows, count in (
     ([23, 256, 250, 12], 256, 1), ([5, 300, 1], 100, 1),
@@ -289,7 +289,7 @@ def test_how_many_threads_share_a_pass_changes_no_bit(helpers: int):
 
 
 def test_without_a_compiler_it_is_all_xla_s(tmp_path):
-    code = "from dualac import kernels; print(ops.native(), ops.gather([0]), ops.why_not())"
+    code = "from dualac import ops; print(ops.native(), ops.gather([0]), ops.why_not())"
     assert python("-c", code, JAX_COMPILATION_CACHE_DIR=str(tmp_path)).stdout.strip() == "True True"
     (kept,) = tmp_path.glob("*.so")
     kept.write_bytes(kept.read_bytes()[:1000])
@@ -352,7 +352,10 @@ def test_what_does_not_fit_is_refused():
 
 
 def test_which_kernels_a_run_has_is_part_of_what_decides_its_bits():
-    code = "from dualac.training import machine; pin(1); print(fingerprint()['kernels'])"
+    code = (
+        "from dualac.machine.cores import pin; from dualac.machine.fingerprint import fingerprint; "
+        "pin(1); print(fingerprint()['kernels'])"
+    )
     one, again = (
         python("-c", code, JAX_COMPILATION_CACHE_DIR="").stdout.strip() for _ in range(2)
     )  # compiled twice
