@@ -1,5 +1,6 @@
-"""A puck on a table, pushed to a target: a small environment of one's own. `dualac train dac
-my_env:Push-v0`, typed in this folder, trains on it.
+"""A puck on a table, to be pushed to a target: a small environment of one's own.
+
+`dualac train dac my_env:Push-v0`, typed in this folder, trains on it.
 """
 
 import gymnasium
@@ -8,14 +9,14 @@ from gymnasium import spaces
 
 
 class Push(gymnasium.Env):
-    """Force in, position, velocity and the way to the target out; paid for being near, over where
-    the puck falls off the table.
+    """Takes a force; shows the puck's position, its velocity and the way to the target.
+
+    The reward is high near the target. The episode ends where the puck falls off the table.
     """
 
     def __init__(self):
-        self.action_space = spaces.Box(
-            -0.5, 0.5, (2,), np.float32
-        )  # newtons; any bounded box will do
+        # Newtons. Any bounded box will do.
+        self.action_space = spaces.Box(-0.5, 0.5, (2,), np.float32)
         self.observation_space = spaces.Dict(
             place=spaces.Box(-2, 2, (2,), np.float64),
             velocity=spaces.Box(-5, 5, (2,), np.float64),
@@ -32,16 +33,12 @@ class Push(gymnasium.Env):
         self.velocity = 0.9 * self.velocity + 0.2 * action
         self.place = self.place + 0.1 * self.velocity
         distance = np.linalg.norm(self.target - self.place)
-        fallen = bool(
-            np.abs(self.place).max() > 1.5
-        )  # a true end: terminated. The time limit below is none: truncated
-        return (
-            self.observe(),
-            float(np.exp(-3 * distance)),
-            fallen,
-            False,
-            {"success": bool(distance < 0.05)},
-        )
+        reward = float(np.exp(-3 * distance))
+        # A fall is a true end: terminated. The time limit below is none: truncated.
+        terminated = bool(np.abs(self.place).max() > 1.5)
+        truncated = False
+        info = {"success": bool(distance < 0.05)}
+        return self.observe(), reward, terminated, truncated, info
 
     def observe(self):
         return {

@@ -1,6 +1,5 @@
 """What is wrong with a user's environment is found by playing it, and said in a line of its own."""
 
-import time
 import warnings
 from typing import Any
 
@@ -11,8 +10,8 @@ from gymnasium import spaces
 
 from dualac.envs import Protocol
 from dualac.envs.checkup import examine as checkup
-from dualac.envs.checkup import plays
 from dualac.envs.checkup.examine import Finding
+from dualac.envs.checkup.plays import Limits
 from dualac.errors import UsageError
 
 BOUNDED = spaces.Box(-10, 10, (2,), np.float64)
@@ -189,9 +188,10 @@ def test_what_would_stop_training_is_wrong(kind, about, text):
 
 
 @pytest.mark.parametrize("limit", [0, 30])
-def test_an_episode_without_an_end_is_wrong_until_something_ends_it(limit, monkeypatch):
-    monkeypatch.setattr(plays, "UNCAPPED_STEPS", 1500)
-    findings = found(Well, None, protocol=Protocol(time_limit=limit))
+def test_an_episode_without_an_end_is_wrong_until_something_ends_it(limit):
+    findings = found(
+        Well, None, protocol=Protocol(time_limit=limit), limits=Limits(uncapped_steps=1500)
+    )
     if limit:
         assert "5 of 5 episodes ended, after 30 steps: 0 terminated, 5 truncated" in told(
             findings, "ok", "ends"
@@ -371,10 +371,9 @@ def test_what_is_good_to_know_is_a_note(about, text, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_slow_environment_is_not_played_to_its_end(monkeypatch):
-    clock = iter(np.arange(0, 1e6, 0.3))
-    monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
-    findings = found(Well, 1000)
+def test_a_slow_environment_is_not_played_to_its_end():
+    seconds = iter(np.arange(0, 1e6, 0.3))
+    findings = found(Well, 1000, limits=Limits(clock=lambda: float(next(seconds))))
     assert (
         told(findings, "ok", "ends")
         == "episodes are cut at 1000 steps; none ended before 2, where this examination left them"

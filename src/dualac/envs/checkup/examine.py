@@ -17,7 +17,16 @@ from gymnasium.utils.env_checker import check_env
 
 from dualac.envs import THE_PAPERS, Protocol, canonical, make
 from dualac.envs.adapter import SUCCESS, Adapted
-from dualac.envs.checkup.plays import FailedError, Play, Record, one_line, play_all, quietly
+from dualac.envs.checkup.plays import (
+    USUAL,
+    FailedError,
+    Limits,
+    Play,
+    Record,
+    one_line,
+    play_all,
+    quietly,
+)
 from dualac.envs.foreign import ENDINGS, ignoring_errors
 from dualac.errors import DualacError
 
@@ -99,7 +108,9 @@ class Witness(gymnasium.Wrapper):
             return  # so far from what was declared that the adapter refuses it
 
 
-def checkup(task: str, protocol: Protocol = THE_PAPERS) -> Iterator[Finding]:
+def checkup(
+    task: str, protocol: Protocol = THE_PAPERS, limits: Limits = USUAL
+) -> Iterator[Finding]:
     """Every finding about a task, in the order of the checks. Where playing fails, what a play
     would have shown is left out.
     """
@@ -114,7 +125,9 @@ def checkup(task: str, protocol: Protocol = THE_PAPERS) -> Iterator[Finding]:
         yield from gymnasiums_own(lambda: make(name, protocol=protocol))
     witness = env.env = Witness(env.env)
     try:
-        record = quietly(lambda: play_all(env, lambda: make(name, protocol=protocol)), heard)
+        record = quietly(
+            lambda: play_all(env, lambda: make(name, protocol=protocol), limits), heard
+        )
     except FailedError as error:
         yield Finding("wrong", "played", str(error))
         return

@@ -21,15 +21,25 @@ from dualac.envs.foreign import ENDINGS, ignoring_errors
 from dualac.envs.suites.packages import LOGGER, silence
 from dualac.errors import DualacError
 
-STEPS, SECONDS = 1000, 0.5  # that a play lasts at most: what can be seen is seen by then
-UNCAPPED_STEPS, UNCAPPED_SECONDS = (
-    10_000,
-    3.0,
-)  # for an episode that nothing caps, before it is called endless
 BRIEF = 50  # steps, where a glance is enough
 TERMINAL_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 T = TypeVar("T")
+
+
+class Limits(NamedTuple):
+    """How long a play lasts at most, by steps and by the clock."""
+
+    steps: int = 1000  # what can be seen is seen by then
+    seconds: float = 0.5
+    # An episode that nothing caps is called endless only after these; one that is played again has
+    # as many seconds.
+    uncapped_steps: int = 10_000
+    uncapped_seconds: float = 3.0
+    clock: Callable[[], float] = time.perf_counter
+
+
+USUAL = Limits()
 
 
 class Play(NamedTuple):
@@ -100,24 +110,24 @@ class Ear(logging.Handler):
         self.heard.append(one_line(record.getMessage()))
 
 
-def play_all(env: Adapted, another: Callable[[], Adapted]) -> Record:
+def play_all(env: Adapted, another: Callable[[], Adapted], limits: Limits) -> Record:
+    """Play every episode that the checks look at, the first one also in `another` environment."""
     size: Any = env.action_space.shape
-    first = (
-        _play(env, 0, _random(0, size))
-        if env.cap
-        else _play(env, 0, _random(0, size), UNCAPPED_STEPS, UNCAPPED_SECONDS)
-    )
-    plays = [first, *(_play(env, seed, _random(seed, size)) for seed in (1, 2))]
+    patient = limits._replace(seconds=limits.uncapped_seconds)
+    endless = patient._replace(steps=limits.uncapped_steps)
+    first = _play(env, 0, _random(0, size), limits if env.cap else endless)
+    plays = [first, *(_play(env, seed, _random(seed, size), limits) for seed in (1, 2))]
     plays += [
-        _play(env, 3, itertools.repeat(np.full(size, value, np.float32))) for value in (0.0, 1.0)
+        _play(env, 3, itertools.repeat(np.full(size, value, np.float32)), limits)
+        for value in (0.0, 1.0)
     ]
-    known = first.actions[:STEPS]
-    at_once = _play(env, 0, known, seconds=UNCAPPED_SECONDS)
-    _play(env, 1, known[:5])  # left in its middle, as training leaves a broken one
-    later = _play(env, 0, known, seconds=UNCAPPED_SECONDS)
-    other_seed = _play(env, 1, known[:BRIEF])
+    actions = first.actions[: limits.steps]
+    at_once = _play(env, 0, actions, patient)
+    _play(env, 1, actions[:5], limits)  # left in its middle, as training leaves a broken one
+    later = _play(env, 0, actions, patient)
+    other_seed = _play(env, 1, actions[:BRIEF], limits)
     lowest, highest = (
-        _play(env, 0, np.full((BRIEF, *size), value, np.float32)) for value in (-1, 1)
+        _play(env, 0, np.full((BRIEF, *size), value, np.float32), limits) for value in (-1, 1)
     )
     try:
         fresh = another()
@@ -126,58 +136,55 @@ def play_all(env: Adapted, another: Callable[[], Adapted]) -> Record:
             "a second one cannot be made beside it, and training needs two, one to evaluate in: "
             f"{one_line(error)}"
         ) from error
-    elsewhere = _play(fresh, 0, known, seconds=UNCAPPED_SECONDS)
+    elsewhere = _play(fresh, 0, actions, patient)
     with ignoring_errors():
         fresh.close()
     return Record(plays, at_once, later, elsewhere, other_seed, lowest, highest)
 
 
-def _play(
-    env: Adapted,
-    seed: int,
-    actions: Iterable[np.ndarray],
-    steps: int = STEPS,
-    seconds: float = SECONDS,
-) -> Play:
-    """From a reset until the episode, the actions or the patience ends."""
-    done, seen, paid, successes = [], [_asked("reset()", lambda: env.reset(seed=seed))[0]], [], []
+def _play(env: Adapted, seed: int, actions: Iterable[np.ndarray], limits: Limits) -> Play:
+    """Play from a reset until the episode, the actions or a limit ends."""
+    observations = [_naming_the_place("reset()", lambda: env.reset(seed=seed))[0]]
+    taken: list[np.ndarray] = []
+    rewards: list[float] = []
+    successes: list[bool] = []
     terminated = truncated = False
-    began = time.perf_counter()
-    for action in itertools.islice(actions, steps):
-        obs, reward, terminated, truncated, info = _asked(
-            f"step {len(done) + 1}", lambda action=action: env.step(action)
+    began = limits.clock()
+    for action in itertools.islice(actions, limits.steps):
+        obs, reward, terminated, truncated, info = _naming_the_place(
+            f"step {len(taken) + 1}", lambda action=action: env.step(action)
         )
-        done.append(action)
-        seen.append(obs)
-        paid.append(reward)
+        taken.append(action)
+        observations.append(obs)
+        rewards.append(reward)
         if "success" in info:
             successes.append(info["success"])
-        if terminated or truncated or time.perf_counter() - began > seconds:
+        if terminated or truncated or limits.clock() - began > limits.seconds:
             break
-    took = time.perf_counter() - began
     return Play(
-        np.array(done),
-        np.array(seen),
-        np.array(paid, np.float64),
+        np.array(taken),
+        np.array(observations),
+        np.array(rewards, np.float64),
         successes,
         terminated,
         truncated,
-        took,
+        limits.clock() - began,
     )
 
 
-def _asked(what: str, ask: Callable[[], T]) -> T:
+def _naming_the_place(place: str, call: Callable[[], T]) -> T:
+    """Call the environment; say in which of its calls and lines it failed, if it does."""
     try:
-        return ask()
+        return call()
     except DualacError as error:
-        raise FailedError(f"{what}: {one_line(error)}") from error
+        raise FailedError(f"{place}: {one_line(error)}") from error
     except ENDINGS:
         raise
     except BaseException as error:  # the user's own code
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(last.filename).name}, line {last.lineno}"
         raise FailedError(
-            f"{what} raised {type(error).__name__}: {one_line(error)} ({where}); mend it, or end "
+            f"{place} raised {type(error).__name__}: {one_line(error)} ({where}); mend it, or end "
             "the episode there"
         ) from error
 
