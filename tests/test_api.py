@@ -1,21 +1,14 @@
 """The library as Python sees it."""
 
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support import toys
+from tests.support.runs import rows, tiny
 
-ROOT = str(Path(__file__).parents[1])
-if ROOT not in sys.path:
-    sys.path.insert(0, ROOT)
-
-from tests.training import toys  # noqa: E402
-from tests.training.runs import rows, tiny  # noqa: E402
-
-import dualac  # noqa: E402
-from dualac.errors import DataError, UsageError  # noqa: E402
+import dualac
+from dualac.errors import DataError, UsageError
 
 SMALL = {
     "seed": 3, "steps": 30, (

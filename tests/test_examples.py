@@ -7,18 +7,14 @@ from pathlib import Path
 
 import gymnasium
 import pytest
+from tests.support.runs import rows, tiny
+
+import dualac
+from dualac import cli
+from dualac.envs.checkup.examine import checkup
+from dualac.envs.checkup.plays import Limits
 
 ROOT = Path(__file__).parents[1]
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
-
-from tests.training.runs import rows, tiny  # noqa: E402
-
-import dualac  # noqa: E402
-from dualac import cli  # noqa: E402
-from dualac.envs.checkup.examine import checkup  # noqa: E402
-from dualac.envs.checkup.plays import Limits  # noqa: E402
-
 FILE = (ROOT / "examples" / "my_env.py").read_text()
 PAGE = (ROOT / "docs" / "your-environment.md").read_text()
 TASK = "my_env:Push-v0"

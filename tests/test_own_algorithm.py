@@ -6,18 +6,15 @@ from pathlib import Path
 
 import pytest
 
+import dualac
+from dualac import api, cli
+from dualac.errors import DataError, UsageError
+from dualac.parts import user_files
+from dualac.parts.as_json import from_json, to_json
+from dualac.parts.paths import replaced
+from dualac.training.run import load
+
 ROOT = Path(__file__).parents[1]
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
-
-import dualac  # noqa: E402
-from dualac import api, cli  # noqa: E402
-from dualac.errors import DataError, UsageError  # noqa: E402
-from dualac.parts import user_files  # noqa: E402
-from dualac.parts.as_json import from_json, to_json  # noqa: E402
-from dualac.parts.paths import replaced  # noqa: E402
-from dualac.training.run import load  # noqa: E402
-
 EXAMPLE = ROOT / "examples" / "my_algorithm.py"
 SMALL = {"policy.hidden": (8,), "explorer.hidden": (8,), "critic.hidden": (8,)}
 
@@ -55,7 +52,7 @@ def test_it_is_trained_and_continued(mine, tmp_path):
         "out": tmp_path / "runs",
     }
     task = "cli_toys:Point-v0"
-    sys.path.insert(0, str(ROOT / "tests" / "cli"))
+    sys.path.insert(0, str(ROOT / "tests" / "support"))
     run = dualac.train(row, task, name="cautious", steps=20, **short)
     assert load(run.path).algorithm == row
     assert dualac.train(row, task, name="cautious", steps=30, **short).path == run.path
@@ -182,7 +179,7 @@ def test_parts_that_others_are_derived_from_stay_parts_the_library_s_too(chain, 
 
 def test_a_policy_of_one_s_own_explores_by_its_own_randomness(chain, tmp_path):
     row = replaced(api.find_algorithm(f"{chain}:constant"), {"critic.hidden": (8,)})
-    sys.path.insert(0, str(ROOT / "tests" / "cli"))
+    sys.path.insert(0, str(ROOT / "tests" / "support"))
     short = {
         "warmup": 10,
         "batch_size": 8,

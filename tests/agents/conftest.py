@@ -27,7 +27,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @functools.cache
 def _learner(name: str, updates: int = 20):
-    import tiny
+    from tests.support import tiny
 
     from dualac.agents.algorithms import ALGORITHMS
 

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-import tiny
+from tests.support import tiny
 
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.duals import Held

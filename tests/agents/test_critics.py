@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support import tiny
 
 from dualac.agents.algorithm import Algorithm
 from dualac.agents.critics import Quantile, Scalar, quantile_huber

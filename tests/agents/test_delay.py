@@ -3,8 +3,8 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import tiny
 from jax.extend.core import jaxprs_in_params
+from tests.support import tiny
 
 from dualac.agents.algorithms import ALGORITHMS
 

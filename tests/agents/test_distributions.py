@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import compiled
+from tests.support.tiny import compiled
 
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.networks import bounded_log_std

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support import tiny
 
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.distributions import TanhNormal

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny import compiled
+from tests.support.tiny import compiled
 
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.critics import Quantile, Scalar

@@ -8,7 +8,7 @@ import math
 import jax
 import numpy as np
 import pytest
-import tiny
+from tests.support import tiny
 
 from dualac.agents.duals import Held, Learnt
 from dualac.agents.policies import Deterministic, Policy, Soft

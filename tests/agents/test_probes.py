@@ -1,8 +1,8 @@
 """The real update on problems whose values are known."""
 
 import numpy as np
-import probes
 import pytest
+from tests.support import probes
 
 from dualac.agents.algorithms import ALGORITHMS
 

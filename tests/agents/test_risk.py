@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import compiled
+from tests.support.tiny import compiled
 
 from dualac.agents.pessimism import (
     Bandit,

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import tiny
+from tests.support import tiny
 
 from dualac.agents.agent import make_agent
 from dualac.agents.algorithm import Algorithm

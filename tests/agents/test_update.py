@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-import tiny
 from jax.scipy.stats import norm
+from tests.support import tiny
 
 from dualac import ops
 from dualac.agents.agent import make_agent

@@ -25,7 +25,7 @@ from dualac.cli.commands import training
 from dualac.machine import cores
 from dualac.machine.cores import borrowed
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1] / "support"  # where the toys are
 DUALAC = str(Path(sys.executable).with_name("dualac"))
 POINT = "cli_toys:Point-v0"
 NETWORKS = ["--policy.hidden", "8", "--critic.hidden", "8", "--explorer.hidden", "8"]

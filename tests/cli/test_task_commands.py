@@ -2,9 +2,9 @@
 
 import json
 import logging
-from pathlib import Path
 
 import pytest
+from tests.support import env_toys
 
 from dualac import cli, envs
 from dualac.cli import doctor
@@ -103,7 +103,6 @@ def test_an_examination_of_tasks_tells_of_each_and_fails_with_one(monkeypatch, c
 @pytest.fixture
 def refused(tmp_path, monkeypatch, capsys):
     """The exit code and the one line of a training that was refused before it wrote anything."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "envs"))
 
     def answer(*words):
         with pytest.raises(SystemExit) as ended:
@@ -128,8 +127,9 @@ def refused(tmp_path, monkeypatch, capsys):
         ("metaworld/hamer", "no task 'metaworld/hamer'; did you mean metaworld/hammer"),
         ("myo-reech-hard", "did you mean myosuite/reach-hard"),
         (
-            "toys:toys/Tooy-v0",
-            "module toys registers no task 'toys/Tooy-v0'; did you mean gym/toys/Toy-v0",
+            f"{env_toys.__name__}:toys/Tooy-v0",
+            f"module {env_toys.__name__} registers no task 'toys/Tooy-v0'; did you mean "
+            "gym/toys/Toy-v0",
         ),
         (
             "metaworld/push --protocol.time-limit 300",
@@ -149,7 +149,10 @@ def refused(tmp_path, monkeypatch, capsys):
             "metaworld cap 501: give a number of steps, 1 to 500",
         ),
         ("metaworld/push --protocol.success most", "'most' is not one of any, last"),
-        ("toys:toys/Seedless-v0", "its reset takes no seed; port it to Gymnasium's API"),
+        (
+            f"{env_toys.__name__}:toys/Seedless-v0",
+            "its reset takes no seed; port it to Gymnasium's API",
+        ),
     ],
 )
 def test_a_task_or_a_protocol_that_makes_no_sense_is_one_line(words, told, refused):
@@ -193,7 +196,6 @@ def test_a_version_that_was_not_tested_is_one_line_on_the_terminal_and_no_refusa
 
 
 def test_an_examination_of_one_task_ends_with_a_verdict(monkeypatch, capsys):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "envs"))
     shown = lines(capsys, "doctor", "--task", "gym/Pendulum-v1")
     assert shown[0] == "gym/Pendulum-v1"
     assert (
@@ -201,11 +203,11 @@ def test_an_examination_of_one_task_ends_with_a_verdict(monkeypatch, capsys):
         == "made       ok       3 observations, 1 action in [-2, 2]; 200 steps an episode at most"
     )
     assert shown[-1] == "training   works; 2 notes"
-    assert cli.run(["doctor", "--task", "toys:toys/Settling-v0"]) == 65
+    assert cli.run(["doctor", "--task", f"{env_toys.__name__}:toys/Settling-v0"]) == 65
     shown = capsys.readouterr().out.splitlines()
     assert shown[-2].startswith(
-        "played     wrong    reset(): gym/toys:toys/Settling-v0 observes Box(-inf, inf, (3,), "
-        "float64) after reset and declared"
+        f"played     wrong    reset(): gym/{env_toys.__name__}:toys/Settling-v0 observes "
+        "Box(-inf, inf, (3,), float64) after reset and declared"
     )
     assert shown[-1].startswith("training   would not work: 1 wrong")
 

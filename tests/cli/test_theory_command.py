@@ -3,28 +3,23 @@ runs.
 """
 
 import json
-import sys
 from pathlib import Path
 
 import matplotlib.image
 import numpy as np
 import pytest
+from tests.support.runs import tiny
+
+import dualac
+from dualac import cli
+from dualac.agents.agent import make_agent
+from dualac.envs import Protocol
+from dualac.errors import UsageError
+from dualac.training.policy import LoadedAgent
+from dualac.training.run import Run
+from dualac.types import Spec
 
 ROOT = Path(__file__).parents[2]
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
-
-from tests.training.runs import tiny  # noqa: E402
-
-import dualac  # noqa: E402
-from dualac import cli  # noqa: E402
-from dualac.agents.agent import make_agent  # noqa: E402
-from dualac.envs import Protocol  # noqa: E402
-from dualac.errors import UsageError  # noqa: E402
-from dualac.training.policy import LoadedAgent  # noqa: E402
-from dualac.training.run import Run  # noqa: E402
-from dualac.types import Spec  # noqa: E402
-
 SHORT = Protocol(time_limit=12, eval_episodes=1)
 
 

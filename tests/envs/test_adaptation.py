@@ -7,11 +7,11 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
-import toys
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support import env_toys
 
 from dualac.envs import Protocol, canonical, make
 from dualac.envs.actions import Scaling
@@ -114,7 +114,7 @@ def test_parts_are_laid_out_in_the_spaces_own_order():
 
 def test_the_order_of_the_parts_and_the_box_of_the_actions_can_be_read():
     box = spaces.Box(np.array([-2, 0], np.float32), np.array([0.5, 3], np.float32))
-    env = make(toys.register("Described-v0", toys.Nested, cap=9, action_space=box))
+    env = make(env_toys.register("Described-v0", env_toys.Nested, cap=9, action_space=box))
     assert env.describe() == {
         "task": "gym/toys/Described-v0",
         "observation": [["z", 0, 1], ["a.0", 1, 5], ["a.1", 5, 6]],
@@ -237,7 +237,7 @@ def test_numbers_of_any_dtype_are_observed(space):
 
 
 def test_nan_passes_through_to_the_training_loop():
-    assert np.isnan(Layout(toys.PAIR, "toy").flat(np.array([np.nan, 0.0]))).tolist() == [
+    assert np.isnan(Layout(env_toys.PAIR, "toy").flat(np.array([np.nan, 0.0]))).tolist() == [
         True,
         False,
     ]
@@ -256,7 +256,7 @@ OBSERVATIONS = {
     "an image": spaces.Box(0, 255, (8, 8), np.uint8),
     "an image ": spaces.Box(0, 1, (8, 8, 3), np.float32),
     "an image at camera": spaces.Dict(camera=spaces.Box(0, 255, (8, 8, 3), np.uint8)),
-    "Discrete.* at 1": spaces.Tuple((toys.PAIR, spaces.Discrete(3))),
+    "Discrete.* at 1": spaces.Tuple((env_toys.PAIR, spaces.Discrete(3))),
     "observes nothing": spaces.Box(-1, 1, (0,)),
     "observes nothing ": spaces.Dict(),
 }
@@ -264,14 +264,14 @@ OBSERVATIONS = {
 
 @pytest.mark.parametrize(("reason", "space"), ACTIONS.items(), ids=ACTIONS)
 def test_actions_that_cannot_be_learned_are_refused_with_the_reason(reason, space):
-    task = toys.register("Refused-v0", toys.Toy, action_space=space)
+    task = env_toys.register("Refused-v0", env_toys.Toy, action_space=space)
     with pytest.raises(UsageError, match=rf"^{task} acts in .*{reason}"):
         make(task)
 
 
 @pytest.mark.parametrize(("reason", "space"), OBSERVATIONS.items(), ids=OBSERVATIONS)
 def test_observations_that_cannot_be_learned_from_are_refused_with_the_reason(reason, space):
-    task = toys.register("Refused-v0", toys.Toy, observation_space=space)
+    task = env_toys.register("Refused-v0", env_toys.Toy, observation_space=space)
     with pytest.raises(
         UsageError, match=rf"^{task} observes.*{reason.removeprefix('observes').strip()}"
     ):
@@ -324,27 +324,27 @@ def test_a_task_that_cannot_be_made_is_named_in_one_line():
 
 
 def test_an_environment_that_cannot_draw_is_refused_where_frames_are_asked_for():
-    class Blind(toys.Toy):
+    class Blind(env_toys.Toy):
         metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012  what it promises and does not do
 
         def __init__(self, render_mode: str | None = None) -> None:
             super().__init__()
 
     with pytest.raises(UsageError, match="cannot be drawn"):
-        make(toys.register("Blind-v0", Blind), render=True)
+        make(env_toys.register("Blind-v0", Blind), render=True)
 
 
 def test_a_refused_environment_is_closed():
     closed = []
 
-    class Closing(toys.Toy):
+    class Closing(env_toys.Toy):
         action_space = spaces.Discrete(2)
 
         def close(self) -> None:
             closed.append(True)
 
     with pytest.raises(UsageError):
-        make(toys.register("Closing-v0", Closing))
+        make(env_toys.register("Closing-v0", Closing))
     assert closed == [True]
 
 
@@ -353,7 +353,7 @@ def test_a_made_environment_is_a_gymnasium_environment():
 
 
 def test_what_float32_cannot_hold_is_infinite_and_no_warning():
-    layout, huge = Layout(toys.PAIR, "toy"), np.array([1e300, 1.0])
+    layout, huge = Layout(env_toys.PAIR, "toy"), np.array([1e300, 1.0])
     assert layout.flat(huge).tolist() == [np.inf, 1.0]  # pytest raises warnings
     code = f"""
 import numpy as np

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import toys
 from gymnasium import spaces
+from tests.support import env_toys
 
 from dualac.envs import Protocol
 from dualac.envs.checkup import examine as checkup
@@ -17,7 +17,7 @@ from dualac.errors import UsageError
 BOUNDED = spaces.Box(-10, 10, (2,), np.float64)
 
 
-class Well(toys.Toy):
+class Well(env_toys.Toy):
     """A point that noise and actions push about; nothing is wrong with it but what a subclass
     breaks.
     """
@@ -50,7 +50,9 @@ class Well(toys.Toy):
 
 
 def found(kind: type, cap: int | None = 40, **words: Any) -> list[Finding]:
-    return list(checkup.checkup(toys.register(f"Checked{kind.__name__}-v0", kind, cap), **words))
+    return list(
+        checkup.checkup(env_toys.register(f"Checked{kind.__name__}-v0", kind, cap), **words)
+    )
 
 
 def told(findings: list[Finding], verdict: str, about: str) -> str:
@@ -153,10 +155,10 @@ class Settling(Well):
 
 WRONG = [
     (Unmade, "made", "cannot be made: no licence (RuntimeError)"),
-    (toys.Seedless, "made", "its reset takes no seed; port it"),
-    (toys.OldStep, "played", "its step answers with 4 values; port it"),
-    (toys.OldReset, "played", "reset(): .*no (observation, info) pair"),
-    (toys.Lying, "played", "step 1: .*observed 3 numbers where its space declares 2"),
+    (env_toys.Seedless, "made", "its reset takes no seed; port it"),
+    (env_toys.OldStep, "played", "its step answers with 4 values; port it"),
+    (env_toys.OldReset, "played", "reset(): .*no (observation, info) pair"),
+    (env_toys.Lying, "played", "step 1: .*observed 3 numbers where its space declares 2"),
     (
         Falling,
         "played",
@@ -275,7 +277,7 @@ class Deaf(Well):
 
 
 class Large(Well):
-    observation_space = toys.PAIR
+    observation_space = env_toys.PAIR
 
     def observe(self) -> Any:
         return self.place * [1, 1e5]

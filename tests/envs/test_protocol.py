@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import toys
+from tests.support import env_toys
 
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.envs import PROTOCOLS, Protocol, about, find_protocol, make
@@ -102,7 +102,7 @@ def test_a_task_of_myosuite_ends_itself_only_where_the_protocol_lets_it():
     assert lengths("myosuite/pen-twirl-easy", Protocol()) == (100, False, True)
 
 
-class Counting(toys.Toy):
+class Counting(env_toys.Toy):
     """Pays the number of its step and succeeds at the fourth, to end at the fifth."""
 
     def step(self, action):
@@ -117,7 +117,7 @@ class Counting(toys.Toy):
 
 
 def test_an_action_is_repeated_and_its_rewards_are_summed_up_to_the_end():
-    env = make(toys.register("Counting-v0", Counting), protocol=Protocol(action_repeat=2))
+    env = make(env_toys.register("Counting-v0", Counting), protocol=Protocol(action_repeat=2))
     env.reset(seed=0)
     steps = [env.step(ZERO) for _ in range(3)]
     assert [step[0].tolist() for step in steps] == [[2, 2], [4, 4], [5, 5]]
@@ -130,7 +130,7 @@ def test_an_action_is_repeated_and_its_rewards_are_summed_up_to_the_end():
 
 
 def test_success_within_a_repeated_action_is_not_lost():
-    env = make(toys.register("Counting-v0", Counting), protocol=Protocol(action_repeat=5))
+    env = make(env_toys.register("Counting-v0", Counting), protocol=Protocol(action_repeat=5))
     env.reset(seed=0)
     assert env.step(ZERO)[1:] == (15.0, True, False, {"success": True})
 
@@ -151,7 +151,7 @@ def test_training_counts_single_steps_and_says_so():
 
 
 def test_both_kinds_of_success_are_stored_and_the_protocol_chooses_the_score():
-    rows = evaluate([make(toys.register("Counting-v0", Counting))], lambda obs: ZERO, [0])
+    rows = evaluate([make(env_toys.register("Counting-v0", Counting))], lambda obs: ZERO, [0])
     assert rows == [
         {
             "episode": 0,

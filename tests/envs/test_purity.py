@@ -8,8 +8,8 @@ import sys
 
 import numpy as np
 import pytest
-from episode import RESUMED_AT, STEPS, actions, digest, go_on, play
 from gymnasium import spaces
+from tests.support.episode import RESUMED_AT, STEPS, actions, digest, go_on, play
 
 from dualac.envs import PAPER, make, suite_tasks
 
@@ -23,14 +23,13 @@ NEEDS_NETWORK = {"myosuite/myoChallengeChaseTagFBVs-v0", "myosuite/myoFullBodyDi
 
 
 def in_a_fresh_process(tasks, hash_seed):
-    script = os.path.join(os.path.dirname(__file__), "episode.py")
     environment = {
         **os.environ,
         "PYTHONPATH": ":".join(os.path.abspath(path) for path in sys.path),
         "PYTHONHASHSEED": hash_seed,
     }
     done = subprocess.run(
-        [sys.executable, script, *tasks],
+        [sys.executable, "-m", "tests.support.episode", *tasks],
         capture_output=True,
         text=True,
         check=True,

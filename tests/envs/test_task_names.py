@@ -5,9 +5,9 @@ import sys
 
 import gymnasium
 import pytest
-import toys
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support import env_toys
 
 from dualac.envs import NOT_LISTED, all_tasks, canonical, make, suite_tasks, task_set
 from dualac.envs import names as tasks
@@ -15,6 +15,7 @@ from dualac.envs.suites.dmc import _suite
 from dualac.envs.suites.packages import imported
 from dualac.errors import UsageError
 
+TOYS = env_toys.__name__
 DMC = suite_tasks("dmc")
 
 
@@ -119,8 +120,8 @@ def test_a_canonical_name_stands_for_itself():
         ("myoelbowpose1d6mrandom-v0", "myosuite/myoElbowPose1D6MRandom-v0"),
         ("gym/Pendulum-v1", "gym/Pendulum-v1"),
         ("gym/phys2d/Pendulum-v0", "gym/phys2d/Pendulum-v0"),
-        ("toys:toys/Toy-v0", "gym/toys:toys/Toy-v0"),
-        ("gym/toys:toys/Toy-v0", "gym/toys:toys/Toy-v0"),
+        (f"{TOYS}:toys/Toy-v0", f"gym/{TOYS}:toys/Toy-v0"),
+        (f"gym/{TOYS}:toys/Toy-v0", f"gym/{TOYS}:toys/Toy-v0"),
     ],
 )
 def test_a_spelling_stands_for_one_name(typed, name):
@@ -136,8 +137,8 @@ def test_a_spelling_stands_for_one_name(typed, name):
         ("gym/HalfCheeta-v5", "did you mean gym/HalfCheetah-v5"),
         ("gym/pendulum-v1", "did you mean gym/Pendulum-v1"),
         (
-            "toys:toys/Tooy-v0",
-            "module toys registers no task 'toys/Tooy-v0'; did you mean gym/toys/Toy-v0",
+            f"{TOYS}:toys/Tooy-v0",
+            f"module {TOYS} registers no task 'toys/Tooy-v0'; did you mean gym/toys/Toy-v0",
         ),
         ("dm/cheetah-run", "no suite 'dm'.*did you mean dmc/cheetah-run"),
         ("unheard/of", "the suites are dmc, metaworld, myosuite and gym"),
@@ -233,4 +234,4 @@ assert not {"jax", "dm_control", "metaworld", "myosuite"} & set(sys.modules), "m
 
 
 def test_toys_are_registered_as_a_users_are():
-    assert make("toys:toys/Toy-v0").task == f"gym/{toys.__name__}:toys/Toy-v0"
+    assert make(f"{TOYS}:toys/Toy-v0").task == f"gym/{TOYS}:toys/Toy-v0"

@@ -22,8 +22,8 @@ from unittest.mock import Mock
 import pytest
 from rich.console import Console
 from tests.experiments.test_sweep import assert_each_committed_once, drive, executions, states
-from tests.experiments.toy_units import BROKEN, POISON, toy_experiment, toy_sweep
-from tests.training.runs import ROOT, environment
+from tests.support.runs import ROOT, environment
+from tests.support.toy_units import BROKEN, POISON, toy_experiment, toy_sweep
 
 from dualac import cli
 from dualac.cli.sweep_progress import Watch
@@ -48,13 +48,13 @@ from pathlib import Path
 from dualac.errors import DualacError
 from dualac.execution.on_ray import on_ray
 from dualac.experiments.sweep import Orders, sweep
-from tests.experiments.toy_units import toy_experiment
+from tests.support.toy_units import toy_experiment
 
 out, address = sys.argv[1:]
 executor = on_ray(address)
 
 def linger(works, report, flags, effort):
-    effort = effort._replace(entry="tests.experiments.toy_units:linger")
+    effort = effort._replace(entry="tests.support.toy_units:linger")
     return executor(works, report, flags, effort)
 
 try:
@@ -411,7 +411,7 @@ def test_what_ray_cancels_stops_its_worker_and_waits_for_it(tmp_path):
     canceller = threading.Thread(target=cancel)
     canceller.start()
     with pytest.raises(KeyboardInterrupt):
-        on_cluster._carry_out([str(tmp_path)], 1, "tests.experiments.toy_units:linger", (), "")
+        on_cluster._carry_out([str(tmp_path)], 1, "tests.support.toy_units:linger", (), "")
     assert (tmp_path / "stopped").exists()
     canceller.join()
 

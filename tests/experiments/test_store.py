@@ -8,8 +8,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.experiments.toy_units import BROKEN, toy_sweep
-from tests.training.runs import a_run, trained
+from tests.support.runs import a_run, trained
+from tests.support.toy_units import BROKEN, toy_sweep
 
 from dualac import cli
 from dualac.analysis.data import groups

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from tests.experiments.toy_units import (
+from tests.support.runs import ROOT, environment
+from tests.support.toy_units import (
     BROKEN,
     FULL,
     POISON,
@@ -26,7 +27,6 @@ from tests.experiments.toy_units import (
     toy_experiment,
     toy_sweep,
 )
-from tests.training.runs import ROOT, environment
 
 from dualac import cli
 from dualac.analysis.data.status import survey as told_survey
@@ -174,9 +174,7 @@ def test_a_driver_without_space_stops_its_workers_before_it_ends(tmp_path):
         works = [
             work._replace(prepare=lambda work=work: (full(work), work.prepare())) for work in works
         ]
-        return launch(
-            works, report, flags, effort._replace(entry="tests.experiments.toy_units:linger")
-        )
+        return launch(works, report, flags, effort._replace(entry="tests.support.toy_units:linger"))
 
     with pytest.raises(TryAgainError, match="free space"):
         sweep(toy_experiment(3), Orders(tmp_path, few, workers=2), lambda message: None)
@@ -450,7 +448,7 @@ def test_an_attempt_that_was_given_up_may_write_no_more(tmp_path):
 
 
 def drive(out: Path, seeds: int, *address: str) -> subprocess.Popen:
-    words = [sys.executable, "-m", "tests.experiments.toy_units", str(out), str(seeds), *address]
+    words = [sys.executable, "-m", "tests.support.toy_units", str(out), str(seeds), *address]
     return subprocess.Popen(words, cwd=ROOT, env=environment(), start_new_session=True)
 
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.training.runs import python
+from tests.support.runs import python
 
 from dualac import ops
 from dualac.machine.cores import usable_cores

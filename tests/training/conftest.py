@@ -1,16 +1,9 @@
-"""The toys are imported by name, `tests.training.toys`, here and in the processes that tests
-start.
-"""
+"""Runs that are trained once in a session of tests, and what they have compiled."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-ROOT = str(Path(__file__).parents[2])
-if ROOT not in sys.path:
-    sys.path.insert(0, ROOT)
 
 _compiled: dict[Any, Any] = {}
 
@@ -48,7 +41,7 @@ def compiled_afresh() -> None:
 @pytest.fixture(scope="session")
 def golden(tmp_path_factory: pytest.TempPathFactory):
     """The directory of a run that was never interrupted; each is trained once in a session."""
-    from tests.training.runs import trained
+    from tests.support.runs import trained
 
     known: dict[Any, Path] = {}
 

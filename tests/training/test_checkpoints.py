@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 import safetensors.numpy
-from tests.training import toys
-from tests.training.runs import (
+from tests.support import toys
+from tests.support.runs import (
     a_run,
     assert_same_run,
     checkpoint_steps,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.training import toys
-from tests.training.runs import (
+from tests.support import toys
+from tests.support.runs import (
     CARTPOLE,
     ROOT,
     a_run,
@@ -39,8 +39,6 @@ from dualac.errors import DataError
 from dualac.machine.cores import usable_cores
 from dualac.training.rollout import Rollout
 from dualac.training.run import prepare
-
-KILLED = Path(__file__).with_name("killed.py")
 
 # In warm-up, in an episode, at both ends of an evaluation, at the reset, and with a replay that has
 # wrapped, between a checkpoint's files.
@@ -71,7 +69,7 @@ WORLDS = pytest.mark.parametrize(
 
 
 def killed(run: Path, *deaths: str, aside: bool = False, **env: str) -> None:
-    told = python(KILLED, *["--aside"] * aside, run, *deaths, **env)
+    told = python("-m", "tests.support.killed", *["--aside"] * aside, run, *deaths, **env)
     assert told.returncode == 0, told.stderr
 
 

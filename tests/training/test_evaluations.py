@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from tests.training import toys
+from tests.support import toys
 
 from dualac.envs import Protocol
 from dualac.envs.faults.guarded import Guarded

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.training import toys
-from tests.training.runs import (
+from tests.support import toys
+from tests.support.runs import (
     a_run,
     agent_of,
     arrays,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.training import toys
-from tests.training.runs import a_run, assert_same_run, events, last, python, rows, trained
+from tests.support import toys
+from tests.support.runs import a_run, assert_same_run, events, last, python, rows, trained
 
 from dualac.envs import make
 from dualac.envs.faults.guarded import Guarded
@@ -23,7 +23,7 @@ ZERO = np.zeros(2, np.float32)
 LEFT_BEHIND = """
 import os, signal
 from dualac.envs import make
-env = make("gym/tests.training.toys:HangAlways-v0", isolated=60.0)
+env = make("gym/tests.support.toys:HangAlways-v0", isolated=60.0)
 env.reset(seed=0)
 print(env._process.pid, flush=True)
 if os.fork() == 0:  # not a thread: it must go on when the process hangs
@@ -184,7 +184,7 @@ def test_an_answer_that_is_nonsense_is_told_as_such_and_the_process_kept():
 
 def test_a_task_that_cannot_be_made_is_refused_as_elsewhere():
     with pytest.raises(UsageError, match="did you mean gym/"):
-        make("gym/tests.training.toys:Drft-v0", isolated=SECONDS)
+        make("gym/tests.support.toys:Drft-v0", isolated=SECONDS)
 
 
 def test_what_it_prints_does_not_get_into_anybodys_conversation(capfd):

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 import safetensors.numpy
-from tests.training.runs import (
+from tests.support.runs import (
     a_run,
     agent_of,
     events,
@@ -36,7 +36,6 @@ from dualac.types import Agent, Spec, Transition
 
 SPEC = Spec(3, 2)
 BATCH = Transition(*(np.ones((2, 8, *shape), np.float32) for shape in ((3,), (2,), (), (), (3,))))  # pyright: ignore[reportArgumentType]
-HELPED = Path(__file__).with_name("helped.py")
 
 
 @pytest.mark.parametrize("name", ["dac", "sac"])
@@ -428,7 +427,7 @@ def test_a_pack_foresees_for_each_of_its_seeds():
 def learned_by(
     threads: int, name: str, file: Path, **env: str
 ) -> tuple[str, dict[str, np.ndarray]]:
-    told = python(HELPED, str(threads), file, name, **env)
+    told = python("-m", "tests.support.helped", str(threads), file, name, **env)
     assert told.returncode == 0, told.stderr
     return told.stdout.strip(), safetensors.numpy.load_file(file)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.training.runs import (
+from tests.support.runs import (
     a_run,
     agent_of,
     assert_same_run,

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.training.runs import (
+from tests.support.runs import (
     ROOT,
     a_run,
     assert_same_run,
@@ -22,7 +22,6 @@ from dualac.errors import LockedError
 from dualac.runs.lock import owned
 from dualac.training.run import prepare
 
-SIGNALLED = Path(__file__).with_name("signalled.py")
 HOLD = (
     "import sys, pathlib; from dualac.runs.lock import owned\nwith "
     "owned(pathlib.Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
@@ -102,7 +101,7 @@ def test_a_worker_that_is_asked_to_stop_checkpoints_there_and_goes_on_to_the_sam
     straight, tmp_path
 ):
     path = prepare(a_run(), tmp_path)
-    told = python(SIGNALLED, "SIGINT", "29", path)
+    told = python("-m", "tests.support.signalled", "SIGINT", "29", path)
     assert told.returncode == 130, told.stderr
     assert checkpoint_steps(path)[-1] == 29
     last_words = heard(told)[-1]

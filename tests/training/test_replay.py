@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.training.runs import a_run, go_on
+from tests.support.runs import a_run, go_on
 
 from dualac.errors import UsageError
 from dualac.machine import memory

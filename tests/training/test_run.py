@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from tests.training.runs import a_run, tiny
+from tests.support.runs import a_run, tiny
 
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.optimist import OptimisticActor
@@ -200,7 +200,7 @@ def test_run_json_is_read_as_it_was_written(tmp_path):
 def test_the_same_run_has_the_same_directory_and_is_continued(tmp_path):
     path = prepare(a_run(), tmp_path)
     assert prepare(a_run(), tmp_path) == path == a_run().directory(tmp_path)
-    assert path.relative_to(tmp_path).as_posix() == "sac/gym-tests.training.toys-Drift-v0/rr2/seed3"
+    assert path.relative_to(tmp_path).as_posix() == "sac/gym-tests.support.toys-Drift-v0/rr2/seed3"
 
 
 def test_a_longer_or_otherwise_logged_run_is_the_same_and_never_gets_shorter(tmp_path):

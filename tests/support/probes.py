@@ -13,8 +13,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import tiny
 from jaxtyping import Array, Float
+from tests.support import tiny
 
 from dualac.agents.agent import make_agent
 from dualac.agents.algorithms import ALGORITHMS

@@ -1,7 +1,7 @@
 """Trains a run in several lives, each ended by SIGKILL exactly where it is told, the last one free
 to finish.
 
-python killed.py [--aside] RUN WHERE:WHEN...
+python -m tests.support.killed [--aside] RUN WHERE:WHEN...
 
 --aside        evaluations go on beside the learner, however short they are WHERE:WHEN is  step:N
 as the environment answers to step N learnt:N   after the update of step N, before anything is

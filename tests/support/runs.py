@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import safetensors.numpy
-from tests.training import toys
+from tests.support import toys
 
 from dualac.agents.algorithm import Algorithm
 from dualac.agents.algorithms import ALGORITHMS

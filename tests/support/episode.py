@@ -1,5 +1,6 @@
-"""Plays an episode and says what it was, to the bit. As a program, in a fresh process: python
-episode.py TASK... prints a digest a task.
+"""An episode played, and what it was, to the bit.
+
+python -m tests.support.episode TASK... prints a digest of an episode of each task.
 """
 
 import hashlib

@@ -1,14 +1,14 @@
 """Learns a little with as many threads as it is told, all on one core, and writes down the agent it
 comes to.
 
-python helped.py THREADS FILE ALGORITHM
+python -m tests.support.helped THREADS FILE ALGORITHM
 """
 
 import sys
 
 import numpy as np
 import safetensors.numpy
-from tests.training.runs import a_run
+from tests.support.runs import a_run
 
 from dualac import ops
 from dualac.machine.cores import _helping, pin, usable_cores

@@ -1,6 +1,6 @@
 """Units of work that take ten milliseconds, or die: what a sweep is made of, without the learning.
 
-python -m tests.experiments.toy_units OUT SEEDS [ADDRESS]      the driver of a sweep of such units,
+python -m tests.support.toy_units OUT SEEDS [ADDRESS]      the driver of a sweep of such units,
 on this machine or on a Ray cluster
 """
 
@@ -19,7 +19,7 @@ from dualac.experiments.sweep import Orders, Outcome, sweep
 from dualac.runs.lock import Attempt, owned
 from dualac.training.run import commit, load
 
-ENTRY = "tests.experiments.toy_units:carry_out"
+ENTRY = "tests.support.toy_units:carry_out"
 POISON, BROKEN, SHAKY, FULL = range(
     90_001, 90_005
 )  # seeds that always kill their process, fail by their own account, die once, find no space

@@ -1,6 +1,6 @@
 """A worker that gets a signal exactly as its environment answers to a step.
 
-python signalled.py SIGNAL STEP RUN
+python -m tests.support.signalled SIGNAL STEP RUN
 """
 
 import os

@@ -1,0 +1,1 @@
+"""What tests of several folders share. Tests import it as `tests.support.NAME`."""
