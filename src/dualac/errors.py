@@ -61,4 +61,9 @@ class TryAgainError(DualacError):
 
 
 class Interrupted(DualacError):
-    """A signal stopped the run, after a checkpoint; its code is 128 and the signal's number."""
+    """A signal stopped the run, after a checkpoint."""
+
+    def __init__(self, text: str, signal: int) -> None:
+        super().__init__(text)
+        self.signal = signal
+        self.code = 128 + signal

@@ -11,7 +11,6 @@ Memory = Any  # what acting remembers within an episode; () for every model-free
 Metrics = dict[str, Array]
 Key = jax.Array
 Normals = Float[Array, "*batch action"]  # standard normals, of which an actor makes its actions
-Report = Callable[[dict[str, Any]], None]  # hears the news of a training
 
 
 class Spec(NamedTuple):

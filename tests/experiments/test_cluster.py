@@ -34,6 +34,7 @@ from dualac.execution.on_ray import LOOPBACK, on_ray
 from dualac.experiments.spec import expand
 from dualac.experiments.survey import survey
 from dualac.machine.children import COMMAND
+from dualac.machine.messages import Progress
 from dualac.training.run import Flags, prepare
 
 needs_ray = pytest.mark.cluster
@@ -336,9 +337,9 @@ def test_the_live_view_tells_speed_and_what_is_left(fake, monkeypatch, tmp_path)
     on_ray(None)(
         [Work([path]) for path in (running, beginning, old, waiting)], report, Flags(), Effort()
     )
-    assert [message for message in heard if message["kind"] == "progress"] == [
-        {"kind": "progress", "path": str(running), "step": 5_000, "steps": 20_000, "fps": 250.0},
-        {"kind": "progress", "path": str(beginning)},
+    assert [message for message in heard if message.stage == "progress"] == [
+        Progress(str(running), 0, 5_000, 20_000, 250.0),
+        Progress(str(beginning), 1, 0, 20_000, 0.0),
     ]
     assert "; 250 steps/s, about 5:00 left" in shown.getvalue()
 
@@ -360,8 +361,9 @@ def test_a_worker_on_the_cluster_knows_the_driver_s_command(fake, monkeypatch, t
     (task,) = fake.begun
     assert task() is None
     assert (tmp_path / "a" / "command").read_text() == typed
-    on_cluster._worker(1, TELL, (), typed).stop()
-    on_cluster._worker.cache_clear()
+    options = ("--entry", TELL, "--flags", Flags().spelt())
+    on_cluster.stop(on_cluster.worker_beside(1, options, typed))
+    on_cluster.worker_beside.cache_clear()
 
 
 def test_a_driver_that_is_asked_to_stop_says_how_to_go_on(fake, monkeypatch, tmp_path):
@@ -411,13 +413,18 @@ def test_what_ray_cancels_stops_its_worker_and_waits_for_it(tmp_path):
     canceller = threading.Thread(target=cancel)
     canceller.start()
     with pytest.raises(KeyboardInterrupt):
-        on_cluster._carry_out([str(tmp_path)], 1, "tests.support.toy_units:linger", (), "")
+        options = ("--entry", "tests.support.toy_units:linger")
+        on_cluster.carry_out([str(tmp_path)], 1, options, "")
     assert (tmp_path / "stopped").exists()
     canceller.join()
 
 
 def work_on(path):
-    return Work([path], prepare=lambda: path.mkdir(exist_ok=True))
+    def prepare_toy() -> None:
+        path.mkdir(exist_ok=True)
+        (path / "run.json").write_text(json.dumps({"seed": 0, "steps": 10}))
+
+    return Work([path], prepare=prepare_toy)
 
 
 @pytest.fixture

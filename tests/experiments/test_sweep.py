@@ -38,6 +38,7 @@ from dualac.experiments.spec import Experiment, Grid, Scale, expand, find_experi
 from dualac.experiments.survey import Unit, claim, look, survey
 from dualac.experiments.sweep import Orders, order, sweep
 from dualac.machine.cores import usable_cores
+from dualac.machine.messages import Failed, Progress, Retried, RunEvent
 from dualac.runs.lock import Attempt, owned
 from dualac.training.run import Flags, commit, load, prepare
 
@@ -56,7 +57,7 @@ def executions(out: Path) -> dict[Path, int]:
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
     out = tmp_path_factory.mktemp("swept")
-    heard: list[dict] = []
+    heard: list[RunEvent] = []
     return out, toy_sweep(out, (0, 1, 2, POISON, BROKEN, SHAKY), heard.append), heard
 
 
@@ -87,13 +88,13 @@ def test_what_fails_every_time_is_set_aside_and_the_rest_is_done(swept):
 
 
 def test_another_attempt_is_told_of(swept):
-    retried = [message for message in swept[2] if message["kind"] == "retried"]
+    retried = [message for message in swept[2] if isinstance(message, Retried)]
     assert len(retried) == 2 * (2 + 1)  # by two agents: the poisonous one twice, the shaky one once
 
 
 def test_a_failure_is_told_of_when_it_happens(swept):
-    failed = [message for message in swept[2] if message["kind"] == "failed"]
-    assert sorted(Path(message["path"]).name for message in failed if message["final"]) == sorted(
+    failed = [message for message in swept[2] if isinstance(message, Failed)]
+    assert sorted(Path(message.path).name for message in failed if message.final) == sorted(
         2 * [f"seed{POISON}", f"seed{BROKEN}"]
     )
     shown = Console(width=200, record=True, file=io.StringIO())
@@ -109,9 +110,10 @@ def test_a_failure_is_told_of_when_it_happens(swept):
 def seen(units: list[Unit], height: int, running=()) -> list[str]:
     """The live view of a sweep, as lines."""
     shown = Console(width=120, height=height, record=True, file=io.StringIO())
-    watch = Watch(shown, units)
-    watch._running = {str(unit.path): {"step": 7, "steps": 9, "fps": 3.0} for unit in running}
-    shown.print(watch._view())
+    watch = Watch(shown, units, quiet=True)
+    for unit in running:
+        watch(Progress(str(unit.path), unit.run.seed, 7, 9, 3.0))
+    shown.print(watch.view())
     return shown.export_text().splitlines()
 
 
@@ -189,14 +191,14 @@ def test_a_full_disk_where_a_run_s_directory_is_made_is_the_disk_s_fault(tmp_pat
     def full(self, *words, **how):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self))
 
-    heard: list[dict] = []
+    heard: list[RunEvent] = []
     claim(tmp_path, "toy", expand(toy_experiment(1)))
     monkeypatch.setattr(Path, "mkdir", full)
     with pytest.raises(
         TryAgainError, match=r"seed0 cannot be used \(No space left on device\); free space"
     ):
         toy_sweep(tmp_path, 1, heard.append)
-    assert not [message for message in heard if message["kind"] == "failed"]
+    assert not [message for message in heard if isinstance(message, Failed)]
 
 
 def test_a_run_that_another_process_owns_does_not_bring_down_the_sweep(tmp_path):
@@ -343,7 +345,7 @@ def test_a_directory_that_holds_another_run_is_refused_with_the_difference(tmp_p
 
 def test_what_was_not_started_is_told_in_a_short_line():
     launcher = _Launcher(lambda message: None, Flags(), Effort())
-    launcher._asked.append(130)
+    launcher._pass_on(signal.SIGINT)
     (failure,) = launcher.run([Work([Path(f"run{i}")]) for i in range(400)])
     assert (
         str(failure.error)

@@ -17,6 +17,7 @@ from tests.support import toys
 from dualac.agents.algorithm import Algorithm
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.envs import Protocol
+from dualac.machine.messages import RunEvent
 from dualac.parts.paths import options, replaced
 from dualac.training.run import Flags, Run, prepare
 
@@ -75,7 +76,7 @@ def go_on(*paths: Path, **words: Any) -> list[dict[str, Any]]:
     """Train in this process from wherever these are; what was reported."""
     from dualac.training.loop import train
 
-    heard: list[dict[str, Any]] = []
+    heard: list[RunEvent] = []
     train(list(paths), heard.append, Flags(**words))
     return heard
 

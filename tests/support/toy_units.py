@@ -16,6 +16,7 @@ from dualac.errors import RunFailedError
 from dualac.execution.local import Effort, Failure, Work, launch
 from dualac.experiments.spec import Experiment, Grid
 from dualac.experiments.sweep import Orders, Outcome, sweep
+from dualac.machine.messages import Progress
 from dualac.runs.lock import Attempt, owned
 from dualac.training.run import commit, load
 
@@ -54,34 +55,14 @@ def carry_out(paths: list[Path], report, flags) -> None:
         if run.seed == FULL and not (path.parents[3] / SPACE).exists():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path / "eval.jsonl"))
         (path / "events.jsonl").touch()
-        report(
-            {
-                "kind": "progress",
-                "path": str(path),
-                "seed": run.seed,
-                "step": 1,
-                "steps": run.steps,
-                "fps": 1.0,
-                "metrics": {},
-            }
-        )
+        report(Progress(str(path), run.seed, 1, run.steps, 1.0))
         time.sleep(0.01)
         attempt.require()
         (path / "eval.jsonl").write_text(
             json.dumps({"step": run.steps, "episode": 0, "return": run.seed / 7}) + "\n"
         )
         commit(path, run.steps, run.identity())
-        report(
-            {
-                "kind": "done",
-                "path": str(path),
-                "seed": run.seed,
-                "step": run.steps,
-                "steps": run.steps,
-                "fps": 1.0,
-                "metrics": {},
-            }
-        )
+        report(Progress(str(path), run.seed, run.steps, run.steps, 1.0, "done"))
 
 
 def linger(paths: list[Path], report, flags) -> None:

@@ -30,6 +30,7 @@ from tests.support.runs import (
 )
 
 from dualac.errors import DataError, RunFailedError, TryAgainError
+from dualac.machine.messages import RunWarning
 from dualac.training import checkpoint as checkpoint_module
 from dualac.training import log as log_module
 from dualac.training.checkpoint import MOST_SEGMENTS, Checkpoints, Snapshot
@@ -89,7 +90,7 @@ def assert_the_one_before_is_used(path: Path, golden: Path) -> None:
     named = events(path, "damaged_checkpoint")
     assert len(named) == 1
     assert str(path / "checkpoints" / "24") in named[0]["reason"]
-    assert [message["text"] for message in heard if message["kind"] == "warning"] == [
+    assert [message.text for message in heard if isinstance(message, RunWarning)] == [
         named[0]["reason"]
     ]
     assert events(path, "resumed")[0]["step"] == 16

@@ -37,6 +37,7 @@ from tests.support.runs import (
 from dualac.envs import Protocol
 from dualac.errors import DataError
 from dualac.machine.cores import usable_cores
+from dualac.machine.messages import RunWarning
 from dualac.training.rollout import Rollout
 from dualac.training.run import prepare
 
@@ -347,7 +348,7 @@ def test_a_task_that_does_not_play_its_episode_again_is_named_and_the_run_goes_o
     prepare(extended(run, 24), tmp_path)
     heard = go_on(path)
     assert "does not play the same episode again" in events(path, "inexact_resume")[0]["reason"]
-    assert any(message["kind"] == "warning" for message in heard)
+    assert any(isinstance(message, RunWarning) for message in heard)
     assert checkpoint_steps(path)[-1] == 24
 
 
@@ -363,7 +364,7 @@ def test_a_task_that_cannot_play_again_is_known_at_the_start_and_resumed_at_the_
         "does not play the same episode again from its seed: where it is stopped"
         in events(path, "not_replayable")[0]["reason"]
     )
-    assert heard[0]["kind"] == "warning"
+    assert isinstance(heard[0], RunWarning)
     assert not events(path, "inexact_resume")
     prepare(extended(run, 24), tmp_path)
     monkeypatch.setattr(

@@ -18,6 +18,7 @@ from tests.support.runs import (
 )
 
 from dualac.errors import DataError
+from dualac.machine.messages import RunWarning
 from dualac.training.rollout import Rollout
 from dualac.training.run import Run, prepare
 
@@ -136,7 +137,7 @@ def test_a_damaged_checkpoint_of_one_seed_of_a_pack_is_named(straight, tmp_path)
     for path, golden in zip(paths, straight, strict=True):
         assert_same_run(path, golden)
     assert str(broken) in events(paths[1], "damaged_checkpoint")[0]["reason"]
-    assert any(message["kind"] == "warning" and str(broken) in message["text"] for message in heard)
+    assert any(isinstance(message, RunWarning) and str(broken) in message.text for message in heard)
 
 
 def test_a_pack_killed_between_two_checkpoints_and_logged_otherwise_since_keeps_each_row_once(

@@ -18,7 +18,8 @@ from tests.support.runs import (
     python,
 )
 
-from dualac.errors import LockedError
+from dualac.errors import DualacError, LockedError
+from dualac.machine.messages import ErrorMessage, from_line
 from dualac.runs.lock import owned
 from dualac.training.run import prepare
 
@@ -32,17 +33,20 @@ def worker(path: Path, **words) -> subprocess.CompletedProcess[str]:
     return python("-m", "dualac.execution.worker", "--threads", "1", path, **words)
 
 
-def heard(told: subprocess.CompletedProcess[str]) -> list[dict]:
-    return [json.loads(line) for line in told.stdout.splitlines()]
+def error_of(done: subprocess.CompletedProcess[str]) -> DualacError:
+    """Read the error that was the worker's last message."""
+    message = from_line(done.stdout.splitlines()[-1])
+    assert isinstance(message, ErrorMessage)
+    return message.as_error()
 
 
 def test_a_run_has_one_owner_and_a_second_process_is_told_who(tmp_path):
     path = prepare(a_run(), tmp_path)
     with owned(path):
-        told = worker(path)
-    assert told.returncode == 73
-    assert heard(told)[-1]["code"] == 73
-    assert f'"pid": {os.getpid()}' in heard(told)[-1]["text"]
+        done = worker(path)
+    assert done.returncode == 73
+    assert isinstance(error_of(done), LockedError)
+    assert f'"pid": {os.getpid()}' in str(error_of(done))
     assert not (path / "checkpoints").exists()
 
 
@@ -101,15 +105,13 @@ def test_a_worker_that_is_asked_to_stop_checkpoints_there_and_goes_on_to_the_sam
     straight, tmp_path
 ):
     path = prepare(a_run(), tmp_path)
-    told = python("-m", "tests.support.signalled", "SIGINT", "29", path)
-    assert told.returncode == 130, told.stderr
+    done = python("-m", "tests.support.signalled", "SIGINT", "29", path)
+    assert done.returncode == 130, done.stderr
     assert checkpoint_steps(path)[-1] == 29
-    last_words = heard(told)[-1]
-    assert last_words["code"] == 130
-    assert (
-        f"stopped at step 29, checkpoint written; continue with: dualac resume {path}"
-        in last_words["text"]
-    )
+    error = error_of(done)
+    assert error.code == 130
+    sentence = f"stopped at step 29, checkpoint written; continue with: dualac resume {path}"
+    assert sentence in str(error)
     assert not (path / "DONE").exists()
     assert not (path / "FAILED").exists()
     assert worker(path).returncode == 0

@@ -3,7 +3,6 @@ side.
 """
 
 import itertools
-import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ from dualac.api import find_algorithm
 from dualac.bench.load import Load
 from dualac.envs import Protocol, canonical
 from dualac.execution.pinned import answer, ask
+from dualac.machine.children import Child
 from dualac.machine.cores import own_cores
 from dualac.training import loop
 from dualac.training.learner import Learner
@@ -105,7 +105,7 @@ def sweep(algorithm: str, load: Load, workers: int, rounds: int = 3) -> dict[str
     for _ in range(rounds):
         alone.append(1 / _update(algorithm, load, 1))
         begun = [ask(MEASURE, 1, kinds=[(algorithm, load._asdict())]) for _ in range(workers)]
-        together.append(sum(1 / _seconds(process) for process in begun))
+        together.append(sum(1 / _seconds(child) for child in begun))
     one, many = median(alone), median(together)
     about = {"algorithm": algorithm, "replay_ratio": load.replay_ratio, "workers": workers}
     return {
@@ -121,5 +121,5 @@ def _update(algorithm: str, load: Load, threads: int) -> float:
     return _seconds(ask(MEASURE, threads, kinds=[(algorithm, load._asdict())]))
 
 
-def _seconds(process: "subprocess.Popen[str]") -> float:
-    return answer(process)[0]["ms_per_update"] / 1e3
+def _seconds(child: Child) -> float:
+    return answer(child)[0]["ms_per_update"] / 1e3

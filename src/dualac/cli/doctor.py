@@ -2,20 +2,17 @@
 draw, what is free; and a very short training.
 """
 
-import contextlib
-import json
 import os
 import platform
+import queue
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -27,9 +24,10 @@ from dualac.envs.suites.packages import version
 from dualac.errors import DataError, DualacError
 from dualac.inspection.video import INSTALL, render_backend
 from dualac.machine import compilation
-from dualac.machine.children import start
+from dualac.machine.children import Child
 from dualac.machine.cores import usable_cores
 from dualac.machine.memory import available_memory
+from dualac.machine.messages import Finding, Finished
 
 # The versions of requirements.lock, with which every test passes; a test holds the two equal.
 TESTED = {
@@ -141,12 +139,11 @@ def examine_task(console: Console, task: str, time_limit: int = 0) -> int:
     """
     console.print(envs.canonical(task), soft_wrap=True)
     counts = {"wrong": 0, "warning": 0, "note": 0}
-    for verdict, about, text in findings(task, time_limit):
-        console.print(
-            f"{about:<11}{verdict:<9}{text}", markup=False, highlight=False, soft_wrap=True
-        )
-        if verdict in counts:
-            counts[verdict] += 1
+    for finding in findings(task, time_limit):
+        line = f"{finding.about:<11}{finding.verdict:<9}{finding.text}"
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        if finding.verdict in counts:
+            counts[finding.verdict] += 1
     besides = ", ".join(
         f"{count} {kind}{'s' * (count > 1)}"
         for kind, count in counts.items()
@@ -157,63 +154,32 @@ def examine_task(console: Console, task: str, time_limit: int = 0) -> int:
     return DataError.code if counts["wrong"] else 0
 
 
-def findings(
-    task: str, time_limit: int = 0, patience: float = PATIENCE
-) -> Iterator[tuple[str, str, str]]:
-    """Those of `dualac.envs.checkup.examine`, made in a process of its own: one that hangs, exits
-    or crashes is a finding, too.
-    """
-    words = [sys.executable, "-m", "dualac.envs.checkup.examine", task, str(time_limit)]
-    path = os.pathsep.join(one or os.getcwd() for one in sys.path)
-    how = {
-        "stdout": subprocess.PIPE,
-        "stderr": subprocess.DEVNULL,
-        "stdin": subprocess.DEVNULL,
-        "text": True,
-        "start_new_session": True,
-    }
-    process = start(words, env={**os.environ, "PYTHONPATH": path}, **how)
-    heard: SimpleQueue[str] = SimpleQueue()
-
-    assert process.stdout is not None
-    lines = process.stdout
-
-    def listen() -> None:
-        for line in lines:
-            heard.put(line)
-        heard.put("")
-
-    listener = threading.Thread(target=listen, daemon=True)
-    listener.start()
+def findings(task: str, time_limit: int = 0, patience: float = PATIENCE) -> Iterator[Finding]:
+    """Examine a task in a process of its own: that it hangs, exits or crashes is a finding, too."""
+    module = "dualac.envs.checkup.examine"
+    path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)
+    environment = {**os.environ, "PYTHONPATH": path}
+    child = Child(module, task, str(time_limit), env=environment, stderr=subprocess.DEVNULL)
     try:
-        while (line := heard.get(timeout=patience)) not in ("", "null\n"):
-            yield json.loads(line)
-        if line == "":
-            code = process.wait()
-            ended = (
-                f"crashed its process ({signal.Signals(-code).name})"
-                if code < 0
-                else f"ended its process with code {code}"
-            )
-            yield (
-                "wrong",
-                "played",
-                f"it {ended} while it was played; with --isolate-env that costs an episode, not "
-                "the run",
-            )
-    except Empty:
-        yield (
-            "wrong",
-            "played",
-            f"it hangs: no answer within {patience:g} s; with --isolate-env that costs an "
-            "episode, not the run",
-        )
+        while isinstance(message := child.receive(patience), Finding):
+            yield message
+        if not isinstance(message, Finished):
+            yield _lost(f"{_describe_end(child.wait())} while it was played")
+    except queue.Empty:
+        yield _lost(f"hangs: no answer within {patience:g} s")
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        listener.join()
-        lines.close()
+        child.kill()
+
+
+def _describe_end(code: int) -> str:
+    if code < 0:
+        return f"crashed its process ({signal.Signals(-code).name})"
+    return f"ended its process with code {code}"
+
+
+def _lost(what: str) -> Finding:
+    advice = "with --isolate-env that costs an episode, not the run"
+    return Finding("wrong", "played", f"it {what}; {advice}")
 
 
 def step_task(task: str) -> tuple[Any, float]:

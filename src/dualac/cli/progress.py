@@ -4,13 +4,16 @@ import math
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from rich.console import Console
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from dualac.machine.messages import Failed, Progress, Retried, RunEvent, RunWarning
+
+ENDED = ("done", "interrupted", "failed")
 PLAIN_EVERY = 20.0  # seconds between plain lines of one seed, beside its evaluations
 
 
@@ -33,12 +36,9 @@ COLUMNS = (
     Column("alpha", "train/ent_coef", "{:.3f}"),
     Column("bad", "rollout/bad_transitions", "{:.0f}"),
 )
-WIDE, MEDIUM = (
-    112,
-    92,
-    # columns of the terminal: below the first no bar, below the second nothing that the eye can do
-    # without
-)
+# Columns of the terminal: below WIDE there is no bar, below MEDIUM nothing that the eye can do
+# without.
+WIDE, MEDIUM = 112, 92
 
 
 class OnScreen:
@@ -48,11 +48,9 @@ class OnScreen:
 
     def __init__(self, console: Console, *, quiet: bool = False) -> None:
         self._console, self._quiet = console, quiet
-        self._live = (
-            Live(console=console, auto_refresh=False, transient=False)
-            if console.is_terminal and not quiet
-            else None
-        )
+        self._live: Live | None = None
+        if console.is_terminal and not quiet:
+            self._live = Live(console=console, auto_refresh=False, transient=False)
 
     def __enter__(self) -> Self:
         if self._live:
@@ -70,56 +68,67 @@ class OnScreen:
 
 
 class Display(OnScreen):
-    """Takes the loop's reports, of one run or of many."""
+    """Shows what is reported of one run or of many."""
 
     def __init__(self, console: Console, *, quiet: bool = False) -> None:
         super().__init__(console, quiet=quiet)
-        self._rows: dict[str, dict[str, Any]] = {}  # by the path of the run
+        self._rows: dict[str, Progress] = {}  # by the path of the run
+        self._failed: set[str] = set()
         self._printed: dict[str, float] = {}
 
-    def __call__(self, message: dict[str, Any]) -> None:
-        if message["kind"] == "warning":
-            self._console.print(
-                f"warning, seed {message['seed']}: {message['text']}", markup=False, soft_wrap=True
-            )
-            return
-        if message["kind"] == "failed":  # why is said when all have ended
-            message = {**self._rows.get(message["path"], {}), "kind": "failed"}
-            if "path" not in message:
-                return
-        self._rows[message["path"]] = message
+    def __call__(self, event: RunEvent) -> None:
+        match event:
+            case RunWarning(seed, text):
+                line = f"warning, seed {seed}: {text}"
+                self._console.print(line, markup=False, soft_wrap=True)
+            case Failed(path):  # why is said when all have ended
+                self._failed.add(path)
+                if path in self._rows:
+                    self._show(path)
+            case Progress():
+                self._failed.discard(event.path)
+                self._rows[event.path] = event
+                self._show(event.path)
+            case Retried():
+                pass
+
+    def _show(self, path: str) -> None:
         if self._live:
             self._live.update(self._table(), refresh=True)
-        elif not self._quiet and self._worth_a_line(message):
-            self._console.print(self._line(message), markup=False, highlight=False, soft_wrap=True)
+        elif not self._quiet and self._worth_a_line(path):
+            self._console.print(self._line(path), markup=False, highlight=False, soft_wrap=True)
 
-    def _worth_a_line(self, message: dict[str, Any]) -> bool:
-        path, now = message["path"], time.monotonic()
-        if message["kind"] == "progress" and now - self._printed.get(path, -math.inf) < PLAIN_EVERY:
+    def _worth_a_line(self, path: str) -> bool:
+        now = time.monotonic()
+        recent = now - self._printed.get(path, -math.inf) < PLAIN_EVERY
+        if self._state(path) == "progress" and recent:
             return False
         self._printed[path] = now
         return True
 
+    def _state(self, path: str) -> str:
+        return "failed" if path in self._failed else self._rows[path].stage
+
     def _shown(self) -> list[Column]:
-        """Only what at least one run has: SAC has no KL, most tasks no success, most environments
-        no bad transitions.
+        """List the columns that at least one run has: SAC has no KL, most tasks no success, most
+        environments no bad transitions.
         """
         columns = [
             column
             for column in COLUMNS
-            if any(row["metrics"].get(column.metric) is not None for row in self._rows.values())
+            if any(row.metrics.get(column.metric) is not None for row in self._rows.values())
         ]
         return [
             column
             for column in columns
             if column.title != "bad"
-            or any(row["metrics"].get(column.metric) for row in self._rows.values())
+            or any(row.metrics.get(column.metric) for row in self._rows.values())
         ]
 
-    def _name(self, row: dict[str, Any]) -> str:
-        """The seed, and where it is if that differs."""
+    def _name(self, row: Progress) -> str:
+        """Name a run by its seed, and by where it is if that differs."""
         homes = {Path(path).parent for path in self._rows}
-        return f"seed {row['seed']}" if len(homes) == 1 else "/".join(Path(row["path"]).parts[-4:])
+        return f"seed {row.seed}" if len(homes) == 1 else "/".join(Path(row.path).parts[-4:])
 
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False)
@@ -134,55 +143,40 @@ class Display(OnScreen):
             table.add_column(title, justify="right", no_wrap=True)
         for column in columns:
             table.add_column(column.title, justify="right", no_wrap=True)
-        for _, row in sorted(self._rows.items()):
-            bar = [ProgressBar(total=row["steps"], completed=row["step"], width=16)] if wide else []
-            left = (
-                row["kind"]
-                if row["kind"] in ("done", "interrupted", "failed")
-                else duration(row["eta"])
-            )
-            cells = [self._cell(column, row) for column in columns]
-            table.add_row(
-                self._name(row),
-                *bar,
-                f"{short(row['step'])}/{short(row['steps'])}",
-                f"{row['fps']:.0f}",
-                left,
-                *cells,
-            )
+        for path, row in sorted(self._rows.items()):
+            bar = [ProgressBar(total=row.steps, completed=row.step, width=16)] if wide else []
+            state = self._state(path)
+            left = state if state in ENDED else duration(row.eta)
+            numbers = [self._cell(column, row) for column in columns]
+            table.add_row(self._name(row), *bar, progress(row), f"{row.fps:.0f}", left, *numbers)
         return table
 
-    def _line(self, row: dict[str, Any]) -> str:
+    def _line(self, path: str) -> str:
+        row = self._rows[path]
         numbers = [
             f"{column.title} {self._cell(column, row)}"
             for column in self._shown()
-            if column.metric in row["metrics"]
+            if column.metric in row.metrics
         ]
-        step = f"step {short(row['step'])}/{short(row['steps'])}"
-        return "  ".join(
-            [
-                self._name(row),
-                f"{row['kind']:<9}",
-                step,
-                f"{row['fps']:.0f} steps/s",
-                f"left {duration(row['eta'])}",
-                *numbers,
-            ]
-        )
+        words = [self._name(row), f"{self._state(path):<9}", f"step {progress(row)}"]
+        words += [f"{row.fps:.0f} steps/s", f"left {duration(row.eta)}"]
+        return "  ".join(words + numbers)
 
-    def _cell(self, column: Column, row: dict[str, Any]) -> str:
-        """A number; the KL against its target."""
-        value = row["metrics"].get(column.metric)
+    def _cell(self, column: Column, row: Progress) -> str:
+        """Write a number; the KL with its target."""
+        value = row.metrics.get(column.metric)
         if value is None:
             return "-"
-        target = (
-            f"/{row['target_kl']:g}" if column.metric == "train/kl" and row.get("target_kl") else ""
-        )
-        return column.form.format(value) + target
+        shows_target = column.metric == "train/kl" and row.target_kl
+        return column.form.format(value) + (f"/{row.target_kl:g}" if shows_target else "")
+
+
+def progress(row: Progress) -> str:
+    return f"{short(row.step)}/{short(row.steps)}"
 
 
 def short(number: int) -> str:
-    """12400 as 12.4k."""
+    """Write 12400 as 12.4k."""
     for scale, letter in ((1_000_000, "M"), (1_000, "k")):
         if number >= scale:
             return f"{number / scale:.4g}{letter}"

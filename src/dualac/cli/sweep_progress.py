@@ -4,56 +4,62 @@ import math
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from dualac.cli.progress import OnScreen, duration, short
+from dualac.cli.progress import OnScreen, duration, progress
 from dualac.experiments.survey import Unit
+from dualac.machine.messages import Failed, Progress, Retried, RunEvent, RunWarning
 from dualac.parts.text import one_line
 
 PLAIN_EVERY = 60.0  # seconds between two lines where there is no terminal
 MOST_LINES = 20  # of runs under way
-ENDED = ("done", "interrupted")
 STATES = ("done", "running", "failed", "waiting")
+
+Cells = dict[
+    tuple[str, str, str], Counter[str]
+]  # agent, replay ratio, task: how many in each state
 
 
 class Watch(OnScreen):
-    """Hears the workers of a sweep."""
+    """Shows what is reported of the runs of a sweep."""
 
     def __init__(self, console: Console, units: list[Unit], *, quiet: bool = False) -> None:
         super().__init__(console, quiet=quiet)
         self._units = {str(unit.path): unit for unit in units}
         self._done = {str(unit.path) for unit in units if unit.state == "done"}
         self._failed = {str(unit.path): unit.reason for unit in units if unit.state == "failed"}
-        self._running: dict[str, dict[str, Any]] = {}
+        self._running: dict[str, Progress] = {}
         self._printed = -math.inf
 
-    def __call__(self, message: dict[str, Any]) -> None:
-        path = message.get("path", "")
-        if message["kind"] == "warning":
-            return  # in the run's events; `dualac status` shows how many
-        if message["kind"] == "retried":
-            self._running.pop(path, None)
-            self._say(f"attempt {message['attempt']} ended: {message['text']}; begun again")
-            return
-        if message["kind"] == "failed":
-            self._running.pop(path, None)
-            self._failed |= {path: message["text"]} if message["final"] else {}
-            self._say(
-                f"{'set aside' if message['final'] else 'stopped':<11} {self._name(path)}: "
-                f"{one_line(message['text'])}"
-            )
-        elif message["kind"] in ENDED:
-            self._running.pop(path, None)
-            self._done |= {path} if message["kind"] == "done" else set()
-            self._say(f"{message['kind']:<11} {self._name(path)}  {self._score(message)}")
-        else:
-            self._running[path] = {**self._running.get(path, {}), **message}
+    def __call__(self, event: RunEvent) -> None:
+        match event:
+            case RunWarning():
+                return  # in the run's events; `dualac status` shows how many
+            case Retried(path, attempt, text):
+                self._running.pop(path, None)
+                self._say(f"attempt {attempt} ended: {text}; begun again")
+                return
+            case Failed(path, text, final):
+                self._running.pop(path, None)
+                if final:
+                    self._failed[path] = text
+                outcome = "set aside" if final else "stopped"
+                self._say(f"{outcome:<11} {self._name(path)}: {one_line(text)}")
+            case Progress(stage="done" | "interrupted"):
+                self._running.pop(event.path, None)
+                if event.stage == "done":
+                    self._done.add(event.path)
+                self._say(f"{event.stage:<11} {self._name(event.path)}  {self._score(event)}")
+            case Progress():
+                self._running[event.path] = event
+        self._refresh()
+
+    def _refresh(self) -> None:
         if self._live:
-            self._live.update(self._view(), refresh=True)
+            self._live.update(self.view(), refresh=True)
         elif not self._quiet and time.monotonic() - self._printed > PLAIN_EVERY:
             self._printed = time.monotonic()
             self._console.print(self._headline(), soft_wrap=True)
@@ -62,100 +68,92 @@ class Watch(OnScreen):
         if not self._quiet:
             self._console.print(line, soft_wrap=True)
 
-    def _view(self) -> Group:
+    def view(self) -> Group:
         table = Table(box=None, pad_edge=False)
         for title in ("running", "step", "steps/s", "eval"):
             table.add_column(title, justify="left" if title == "running" else "right", no_wrap=True)
         lines = min(MOST_LINES, self._console.height // 2)
-        for path, told in sorted(self._running.items())[:lines]:
-            if "step" in told:
-                table.add_row(
-                    self._name(path),
-                    f"{short(told['step'])}/{short(told['steps'])}",
-                    f"{told['fps']:.0f}",
-                    self._score(told),
-                )
-            else:
-                table.add_row(self._name(path), "", "", "")
-        room = (
-            self._console.height - min(len(self._running), lines) - 4
-        )  # of the terminal, beside the headline, two rows of titles and the cursor
+        for path, row in sorted(self._running.items())[:lines]:
+            table.add_row(self._name(path), progress(row), f"{row.fps:.0f}", self._score(row))
+        # What the terminal has beside the headline, two rows of titles and the cursor.
+        room = self._console.height - min(len(self._running), lines) - 4
         return Group(Text(self._headline()), self._grid(max(room, 1)), table)
 
     def _grid(self, room: int) -> Table:
-        """How many runs are in which state, by agent and task; where that does not fit, by agent;
-        what still does not is counted.
+        """Count the runs of each state, by agent and task; where that does not fit, by agent. What
+        still does not fit is counted in one line.
         """
-        cells: dict[tuple[str, str, str], Counter[str]] = {}
-        for path, unit in self._units.items():
-            cells.setdefault((unit.run.name, str(unit.run.replay_ratio), unit.run.task), Counter())[
-                self._state(path)
-            ] += 1
+        cells = self._count_by_task()
         if len(cells) > room:
-            tasks = Counter((name, ratio) for name, ratio, _ in cells)
-            whole: dict[tuple[str, str, str], Counter[str]] = {}
-            for (name, ratio, _), cell in cells.items():
-                whole.setdefault((name, ratio, f"{tasks[name, ratio]} tasks"), Counter()).update(
-                    cell
-                )
-            cells = whole
+            cells = _merge_tasks(cells)
         table = Table(box=None, pad_edge=False)
         for title in ("algorithm", "rr", "task", *STATES):
-            table.add_column(
-                title, justify="left" if title in ("algorithm", "task") else "right", no_wrap=True
-            )
+            side = "left" if title in ("algorithm", "task") else "right"
+            table.add_column(title, justify=side, no_wrap=True)
         shown = list(cells.items())[: room if len(cells) <= room else room - 1]
-        for names, cell in shown:
-            table.add_row(*names, *(str(cell[state] or "") for state in STATES))
+        for names, counts in shown:
+            table.add_row(*names, *(str(counts[state] or "") for state in STATES))
         if len(shown) < len(cells):
             table.add_row(f"and {len(cells) - len(shown)} more")
         return table
 
+    def _count_by_task(self) -> Cells:
+        cells: Cells = {}
+        for path, unit in self._units.items():
+            names = (unit.run.name, str(unit.run.replay_ratio), unit.run.task)
+            cells.setdefault(names, Counter())[self._state(path)] += 1
+        return cells
+
     def _state(self, path: str) -> str:
-        for state, having in (
-            ("done", self._done),
-            ("failed", self._failed),
-            ("running", self._running),
-        ):
-            if path in having:
-                return state
-        return "waiting"
+        if path in self._done:
+            return "done"
+        if path in self._failed:
+            return "failed"
+        return "running" if path in self._running else "waiting"
 
     def _headline(self) -> str:
-        left = len(self._units) - len(self._done) - len(self._failed) - len(self._running)
+        waiting = len(self._units) - len(self._done) - len(self._failed) - len(self._running)
         parts = [
             f"{len(self._done)} of {len(self._units)} done",
             f"{len(self._running)} running",
-            f"{left} waiting",
+            f"{waiting} waiting",
         ]
-        parts += [f"{len(self._failed)} failed"] if self._failed else []
-        speed = sum(told.get("fps", 0.0) for told in self._running.values())
-        return ", ".join(parts) + (
-            f"; {speed:.0f} steps/s, about {duration(self._left())} left" if speed else ""
-        )
+        if self._failed:
+            parts.append(f"{len(self._failed)} failed")
+        speed = sum(row.fps for row in self._running.values())
+        left = f"; {speed:.0f} steps/s, about {duration(self._left())} left" if speed else ""
+        return ", ".join(parts) + left
 
     def _left(self) -> float | None:
-        """Seconds, counted in updates: runs of another replay ratio take another time a step."""
-        pace = sum(
-            told.get("fps", 0.0) * self._units[path].run.replay_ratio
-            for path, told in self._running.items()
-            if path in self._units
-        )
-        todo = 0.0
+        """Estimate the seconds that are left from the updates that are left: runs of another
+        replay ratio take another time for a step.
+        """
+        pace, updates = 0.0, 0.0
         for path, unit in self._units.items():
-            if path not in self._done and path not in self._failed:
-                step = self._running.get(path, {}).get("step", unit.step)
-                todo += (unit.run.steps - step) * unit.run.replay_ratio
-        return todo / pace if pace else None
+            if path in self._done or path in self._failed:
+                continue
+            row = self._running.get(path)
+            step = row.step if row else unit.step
+            pace += row.fps * unit.run.replay_ratio if row else 0.0
+            updates += (unit.run.steps - step) * unit.run.replay_ratio
+        return updates / pace if pace else None
 
-    def _score(self, told: dict[str, Any]) -> str:
-        value = told.get("metrics", {}).get("eval/mean_reward")
+    def _score(self, row: Progress) -> str:
+        value = row.metrics.get("eval/mean_reward")
         return "" if value is None else f"{value:.1f}"
 
     def _name(self, path: str) -> str:
         unit = self._units.get(path)
-        return (
-            f"{unit.run.name} {unit.run.task} rr{unit.run.replay_ratio} seed {unit.run.seed}"
-            if unit
-            else "/".join(Path(path).parts[-4:])
-        )
+        if unit is None:
+            return "/".join(Path(path).parts[-4:])
+        return f"{unit.run.name} {unit.run.task} rr{unit.run.replay_ratio} seed {unit.run.seed}"
+
+
+def _merge_tasks(cells: Cells) -> Cells:
+    """Add up the counts of each agent over its tasks."""
+    tasks = Counter((name, ratio) for name, ratio, _ in cells)
+    merged: Cells = {}
+    for (name, ratio, _), counts in cells.items():
+        names = (name, ratio, f"{tasks[name, ratio]} tasks")
+        merged.setdefault(names, Counter()).update(counts)
+    return merged

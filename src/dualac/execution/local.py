@@ -1,28 +1,37 @@
-"""Many runs on one machine: processes pinned to cores of their own, which take one run after
-another. Started and watched here, by a parent that never touches JAX's devices.
+"""Many runs on one machine: processes pinned to cores of their own take one run after another.
+
+They are started and watched here, by a parent that never touches JAX's devices.
 """
 
-import contextlib
-import json
 import os
 import queue
 import signal
 import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from dualac.errors import DualacError, LockedError, TryAgainError
-from dualac.execution.worker import FINISHED, TRAIN
+from dualac.errors import DualacError, Interrupted, LockedError, TryAgainError
+from dualac.execution.worker import TRAIN
+from dualac.machine.children import Child, describe_end
 from dualac.machine.cores import usable_cores
 from dualac.machine.memory import give_back
+from dualac.machine.messages import (
+    Assignment,
+    ErrorMessage,
+    Failed,
+    Finished,
+    Message,
+    Progress,
+    Report,
+    Retried,
+    RunWarning,
+)
 from dualac.training.run import Flags
-from dualac.types import Report
 
 MOST_NAMED = 3  # directories in one line
+LISTEN_FOR = 0.2  # seconds: a signal is handled between two waits for a message
 
 
 class Work(NamedTuple):
@@ -61,257 +70,218 @@ class Failure(NamedTuple):
     """whether it would happen again"""
 
 
-class _Turn(NamedTuple):
-    """A work that waits for a process."""
+class ProcessDied(DualacError):
+    """The process of a run ended without a message: it was killed, or crashed below Python."""
+
+    def __init__(self, text: str, exit_code: int) -> None:
+        super().__init__(text)
+        self.killed = exit_code < 0
+        self.code = 128 - exit_code if self.killed else exit_code
+
+
+class _Attempt(NamedTuple):
+    """A work that a process is at, or that waits for one."""
 
     work: Work
-    attempt: int = 1
+    number: int = 1
     after: float = 0.0  # on the monotonic clock
 
 
-class _Child:
-    def __init__(self, process: "subprocess.Popen[str]", first: Work) -> None:
-        self.process, self.threads, self.seen = process, first.threads, first.seen
-        self.turn: _Turn | None = None  # what it is at
-        self.explained: DualacError | None = None  # why it ends, in its own words
+class _Worker:
+    """A process, the attempt it is at, and the error it named as its end."""
+
+    def __init__(self, child: Child, first: Work) -> None:
+        self.child, self.threads, self.seen = child, first.threads, first.seen
+        self.attempt: _Attempt | None = None
+        self.error: DualacError | None = None
+
+    def suits(self, work: Work) -> bool:
+        return (self.threads, self.seen) == (work.threads, work.seen)
 
 
 def launch(
     works: list[Work], report: Report, flags: Flags, effort: Effort | None = None
 ) -> list[Failure]:
-    """Run all to their end, in this order, as many at a time as there is room for; those that did
-    not get there.
+    """Run all to their end, in this order, as many at a time as there is room for. Return those
+    that did not get there.
 
-    SIGINT and SIGTERM are passed on to the children, which checkpoint and stop; those still waiting
-    are not started.
+    SIGINT and SIGTERM are passed on to the processes, which write a checkpoint and stop; works that
+    still wait are not started.
     """
     return _Launcher(report, flags, effort or Effort()).run(works)
+
+
+def may_go_better(error: DualacError) -> bool:
+    """Tell whether another attempt may succeed: the process died, the run was locked, or the error
+    was unforeseen. What a run calls an error it would call one again.
+    """
+    return isinstance(error, ProcessDied | LockedError) or type(error) is DualacError
 
 
 class _Launcher:
     def __init__(self, report: Report, flags: Flags, effort: Effort) -> None:
         self._report, self._flags, self._effort = report, flags, effort
-        self._heard: queue.Queue[tuple[_Child, dict[str, Any] | None]] = queue.Queue()
-        self._children: list[_Child] = []
-        self._waiting: list[_Turn] = []
+        self._messages: queue.SimpleQueue[tuple[Child, Message | None]] = queue.SimpleQueue()
+        self._workers: dict[Child, _Worker] = {}
+        self._waiting: list[_Attempt] = []
         self._failures: list[Failure] = []
-        self._asked: list[
-            int
-            # the codes with which to end, once nothing more is to be started: of signals, of a full
-            # disk
-        ] = []
+        self._stopping: Callable[[str], DualacError] | None = None  # why nothing more is started
 
     def run(self, works: list[Work]) -> list[Failure]:
         before = {
             number: signal.signal(number, self._pass_on)
             for number in (signal.SIGINT, signal.SIGTERM)
         }
-        self._waiting = [_Turn(work) for work in works]
+        self._waiting = [_Attempt(work) for work in works]
         give_back()  # who only watches needs little of what was needed to come here
         try:
-            self._until_done()
+            self._watch()
         except BaseException:
-            self._pass_on(signal.SIGTERM)  # or they would go on without anybody who hears them
-            self._until_done()
+            # Without this the processes would go on, and nobody would read their messages.
+            self._pass_on(signal.SIGTERM)
+            self._watch()
             raise
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-        if self._waiting:
-            paths = [path for turn in self._waiting for path in turn.work.paths]
-            named = " ".join(map(str, paths[:MOST_NAMED])) + (
-                f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
-            )
-            told = f"not started: {named}; the same command starts them"
-            self._failures.append(Failure(Work(paths), _error(told, self._asked[0]), final=False))
+        if self._waiting and self._stopping:
+            paths = [path for attempt in self._waiting for path in attempt.work.paths]
+            text = f"not started: {_name(paths)}; the same command starts them"
+            self._failures.append(Failure(Work(paths), self._stopping(text), final=False))
         return self._failures
 
-    def _until_done(self) -> None:
-        while self._children or (self._waiting and not self._asked):
-            self._begin_what_can()
+    def _watch(self) -> None:
+        while self._workers or (self._waiting and not self._stopping):
+            self._start_what_fits()
             try:
-                child, message = self._heard.get(
-                    timeout=0.2
-                )  # short: a signal is handled between two waits
+                child, message = self._messages.get(timeout=LISTEN_FOR)
             except queue.Empty:
                 continue
-            if message is None:
-                self._children.remove(child)
-                self._bury(child)
-            elif message["kind"] == "error":
-                child.explained = _error(message["text"], message["code"])
-            elif message["kind"] == FINISHED:
-                child.turn = None
-                self._employ(child)
-            else:
+            self._handle(self._workers[child], message)
+
+    def _handle(self, worker: _Worker, message: Message | None) -> None:
+        match message:
+            case None:
+                del self._workers[worker.child]
+                self._handle_exit(worker)
+            case ErrorMessage():
+                worker.error = message.as_error()
+            case Finished():
+                worker.attempt = None
+                self._assign(worker)
+            case Progress() | RunWarning():
                 self._report(message)
+            case _:
+                raise TypeError(f"a worker does not say {message}")
 
-    def _begin_what_can(self) -> None:
-        while not self._asked:
-            turn = self._next(None)
-            if turn is None:
+    def _start_what_fits(self) -> None:
+        while not self._stopping:
+            attempt = self._next()
+            if attempt is None:
                 return
-            child = self._start(turn.work)
-            self._children.append(child)
-            self._employ(child)
+            worker = self._start(attempt.work)
+            self._workers[worker.child] = worker
+            self._assign(worker)
 
-    def _next(self, idle: _Child | None) -> _Turn | None:
-        """The first that waits and fits beside what runs: for this process that has nothing to do,
-        or else for a new one.
+    def _next(self, idle: _Worker | None = None) -> _Attempt | None:
+        """Find the first attempt that fits beside what runs: for this idle process, or else for a
+        new one.
         """
-        others = [child for child in self._children if child is not idle]
-        most = len(usable_cores())
-        for turn in self._waiting:
-            busy = sum(child.threads for child in others)
-            taken = sum(child.turn.work.memory for child in others if child.turn)
-            cores = busy + turn.work.threads <= most and len(others) < (
-                self._effort.workers or most
-            )
-            memory = self._effort.memory is None or taken + turn.work.memory <= self._effort.memory
-            if (
-                turn.after <= time.monotonic()
-                and (not others or (cores and memory))
-                and (
-                    idle is None or (idle.threads, idle.seen) == (turn.work.threads, turn.work.seen)
-                )
-            ):
-                return turn
+        others = [worker for worker in self._workers.values() if worker is not idle]
+        for attempt in self._waiting:
+            due = attempt.after <= time.monotonic()
+            suitable = idle is None or idle.suits(attempt.work)
+            if due and suitable and self._fits(attempt.work, others):
+                return attempt
         return None
 
-    def _employ(self, child: _Child) -> None:
-        """Give it the next work that can be begun; without one it is done."""
-        assert child.process.stdin is not None
-        while not self._asked and (turn := self._next(child)):
-            self._waiting.remove(turn)
+    def _fits(self, work: Work, others: list[_Worker]) -> bool:
+        """Tell whether there are cores and memory for a work beside these processes. One alone may
+        always run.
+        """
+        if not others:
+            return True
+        cores = len(usable_cores())
+        if len(others) >= (self._effort.workers or cores):
+            return False
+        if sum(worker.threads for worker in others) + work.threads > cores:
+            return False
+        taken = sum(worker.attempt.work.memory for worker in others if worker.attempt)
+        return self._effort.memory is None or taken + work.memory <= self._effort.memory
+
+    def _assign(self, worker: _Worker) -> None:
+        """Give a process the next work that can be begun, or dismiss it."""
+        while not self._stopping and (attempt := self._next(worker)):
+            self._waiting.remove(attempt)
             try:
-                if turn.work.prepare:
-                    turn.work.prepare()
+                if attempt.work.prepare:
+                    attempt.work.prepare()
             except TryAgainError:
-                self._waiting.insert(0, turn)
+                self._waiting.insert(0, attempt)
                 raise  # the disk is full for all of them
             except DualacError as error:
-                self._judge(turn, error, again=by_chance(error.code))
+                self._retry_or_fail(attempt, error)
                 continue
-            child.turn = turn
-            with contextlib.suppress(
-                BrokenPipeError
-            ):  # it died meanwhile, and is buried when its last words are heard
-                child.process.stdin.write(
-                    json.dumps([str(path) for path in turn.work.paths]) + "\n"
-                )
-                child.process.stdin.flush()
+            worker.attempt = attempt
+            worker.child.send(Assignment(tuple(str(path) for path in attempt.work.paths)))
             return
-        with contextlib.suppress(BrokenPipeError):
-            child.process.stdin.close()
+        worker.child.dismiss()
 
-    def _start(self, first: Work) -> _Child:
-        words = [
-            sys.executable,
-            "-m",
+    def _start(self, first: Work) -> _Worker:
+        options = ["--threads", str(first.threads), "--seen", str(first.seen)]
+        options += ["--entry", self._effort.entry, "--flags", self._flags.spelt()]
+        child = Child(
             "dualac.execution.worker",
-            "--threads",
-            str(first.threads),
-            "--seen",
-            str(first.seen),
-        ]
-        words += ["--entry", self._effort.entry, "--flags", self._flags.spelt()]
-        process = subprocess.Popen(
-            words,
-            stdout=subprocess.PIPE,
+            *options,
+            deliver=lambda child, message: self._messages.put((child, message)),
             stderr=subprocess.DEVNULL,  # until it has a run: then it is the run's worker.log
-            stdin=subprocess.PIPE,
-            text=True,
-            # a Ctrl-C at the terminal reaches only the parent, which passes it on once
-            start_new_session=True,
         )
-        child = _Child(process, first)
-        threading.Thread(target=self._listen, args=(child,), daemon=True).start()
-        return child
+        return _Worker(child, first)
 
-    def _listen(self, child: _Child) -> None:
-        assert child.process.stdout is not None
-        with child.process.stdout as lines:
-            for line in lines:
-                self._heard.put((child, json.loads(line)))
-        child.process.wait()
-        self._heard.put((child, None))
+    def _handle_exit(self, worker: _Worker) -> None:
+        """Decide what the end of a process means for the work it was at, if any."""
+        worker.child.dismiss()
+        if worker.attempt is not None:
+            error = worker.error or _death(worker.child, worker.attempt.work)
+            self._retry_or_fail(worker.attempt, error)
 
-    def _bury(self, child: _Child) -> None:
-        """What its end means for the work it was at: nothing, another attempt, or a failure."""
-        with contextlib.suppress(BrokenPipeError):
-            child.process.stdin.close()  # pyright: ignore[reportOptionalMemberAccess]
-        if child.turn is not None:
-            error = child.explained or self._last_words(child, child.turn.work)
-            self._judge(child.turn, error, again=child.explained is None or by_chance(error.code))
-
-    def _judge(self, turn: _Turn, error: DualacError, *, again: bool) -> None:
-        """Another attempt, if it may go better; else a failure."""
-        if again and not self._asked and turn.attempt < self._effort.attempts:
-            self._report(
-                {
-                    "kind": "retried",
-                    "path": str(turn.work.paths[0]),
-                    "attempt": turn.attempt,
-                    "text": str(error),
-                }
-            )
-            wait = self._effort.pause * 2 ** (turn.attempt - 1)
-            self._waiting.append(_Turn(turn.work, turn.attempt + 1, time.monotonic() + wait))
+    def _retry_or_fail(self, attempt: _Attempt, error: DualacError) -> None:
+        work, path = attempt.work, str(attempt.work.paths[0])
+        again = may_go_better(error) and attempt.number < self._effort.attempts
+        if again and not self._stopping:
+            self._report(Retried(path, attempt.number, str(error)))
+            pause = self._effort.pause * 2 ** (attempt.number - 1)
+            self._waiting.append(_Attempt(work, attempt.number + 1, time.monotonic() + pause))
             return
-        stopped = error.code > 128 and bool(
-            self._asked or not again
-        )  # by a signal: ours, or one that it obeyed
-        failure = Failure(
-            turn.work,
-            error,
-            final=not (
-                stopped or self._asked or error.code in (LockedError.code, TryAgainError.code)
-            ),
-        )
-        self._failures.append(failure)
+        killed = isinstance(error, ProcessDied) and error.killed and self._stopping is not None
+        stopped = isinstance(error, Interrupted) or killed
+        passing = stopped or self._stopping or isinstance(error, LockedError | TryAgainError)
+        self._failures.append(Failure(work, error, final=not passing))
         if not stopped:
-            self._report(
-                {
-                    "kind": "failed",
-                    "path": str(turn.work.paths[0]),
-                    "text": str(error),
-                    "final": failure.final,
-                }
-            )
-        if error.code == TryAgainError.code and self._effort.attempts > 1:
-            self._asked.append(error.code)  # the disk is full for all of them
-
-    def _last_words(self, child: _Child, work: Work) -> DualacError:
-        """For a child that died without a word: killed, or crashed below Python."""
-        code = child.process.returncode
-        cause = (
-            f"was ended by {signal.Signals(-code).name}"
-            if code < 0
-            else f"ended with code {code} (see {work.paths[0] / 'worker.log'})"
-        )
-        paths = " ".join(str(path) for path in work.paths)
-        saved = any((work.paths[0] / "checkpoints").glob("[0-9]*"))
-        then = "continues from its last checkpoint" if saved else "begins it anew"
-        return _error(
-            f"the process of {paths} {cause}; dualac resume {paths} {then}",
-            128 - code if code < 0 else code,
-        )
+            self._report(Failed(path, str(error), final=not passing))
+        if isinstance(error, TryAgainError) and self._effort.attempts > 1:
+            self._stopping = TryAgainError  # the disk is full for all of them
 
     def _pass_on(self, number: int, frame: object = None) -> None:
-        self._asked.append(128 + number)
-        for child in self._children:
-            if child.process.poll() is None:
-                os.kill(child.process.pid, number)
+        self._stopping = self._stopping or (lambda text: Interrupted(text, number))
+        for worker in self._workers.values():
+            if worker.child.process.poll() is None:
+                os.kill(worker.child.process.pid, number)
 
 
-def by_chance(code: int) -> bool:
-    """Whether another attempt may go better: a run that is locked, an error nobody foresaw. What a
-    run calls an error it would call one again.
-    """
-    return code in (LockedError.code, DualacError.code)
+def _death(child: Child, work: Work) -> ProcessDied:
+    """Make the error of a process that ended without one: killed, or crashed below Python."""
+    code = child.process.returncode
+    cause = describe_end(code)
+    if code >= 0:
+        cause += f" (see {work.paths[0] / 'worker.log'})"
+    paths = " ".join(str(path) for path in work.paths)
+    saved = any((work.paths[0] / "checkpoints").glob("[0-9]*"))
+    outcome = "continues from its last checkpoint" if saved else "begins it anew"
+    return ProcessDied(f"the process of {paths} {cause}; dualac resume {paths} {outcome}", code)
 
 
-def _error(text: str, code: int) -> DualacError:
-    error = DualacError(text)
-    error.code = code
-    return error
+def _name(paths: list[Path]) -> str:
+    names = " ".join(map(str, paths[:MOST_NAMED]))
+    more = len(paths) - MOST_NAMED
+    return f"{names} and {more} more" if more > 0 else names

@@ -17,19 +17,26 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dualac.errors import DualacError, TryAgainError, UsageError
-from dualac.execution.local import Effort, Failure, Work, by_chance
-from dualac.execution.worker import FINISHED
-from dualac.machine.children import COMMAND
+from dualac.errors import DualacError, Interrupted, TryAgainError, UsageError
+from dualac.execution.local import Effort, Failure, Work, may_go_better
+from dualac.machine.children import COMMAND, Child, describe_end
+from dualac.machine.messages import (
+    Assignment,
+    ErrorMessage,
+    Failed,
+    Finished,
+    Message,
+    Progress,
+    Report,
+    from_line,
+)
 from dualac.training.run import Flags
-from dualac.types import Report
 
 LOOK_EVERY = 2.0  # seconds between two looks at the directories of the runs that are under way
 LONGEST_ROW = 2**16  # bytes from the end of a file in which its last row is found
@@ -196,128 +203,75 @@ def _agree(address: str, theirs: dict[str, str]) -> None:
         )
 
 
-def _carry_out(
-    paths: list[str], threads: int, entry: str, options: tuple[str, ...], command: str
-) -> dict[str, Any] | None:
-    """On a machine of the cluster: one work, by a worker beside this process of Ray's. Its error,
-    if it calls what happened one.
+def carry_out(paths: list[str], threads: int, options: tuple[str, ...], command: str) -> str | None:
+    """Carry out one work on a machine of the cluster, by a worker beside this process of Ray's.
+
+    Return the line of its error, if the run calls what happened one.
     """
     # A cluster that was started in the background ignores it, and with it that Ray cancels.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    worker = _worker(threads, entry, options, command)
+    worker = worker_beside(threads, options, command)
     error = None
     try:
-        for message in worker.answers_to(paths):
-            if message["kind"] == FINISHED:
+        worker.send(Assignment(tuple(paths)))
+        while message := _receive(worker):
+            if isinstance(message, Finished):
                 return None
-            error = message if message["kind"] == "error" else error
-    except BrokenPipeError:
-        pass  # it died meanwhile
+            error = message if isinstance(message, ErrorMessage) else error
     except KeyboardInterrupt:  # Ray cancels
-        _worker.cache_clear()
-        worker.stop()
+        worker_beside.cache_clear()
+        stop(worker)
         raise
-    _worker.cache_clear()
-    code = worker.end()
-    if error is None or by_chance(error["code"]):
-        told = (
-            error["text"]
-            if error
-            else f"was ended by {signal.Signals(-code).name}"
-            if code < 0
-            else f"ended with code {code}"
-        )
-        raise Died(f"the process of {' '.join(paths)}: {told}")
-    return error
-
-
-class _Worker:
-    """The process beside Ray's."""
-
-    def __init__(self, words: list[str], command: str) -> None:
-        # In a session of its own: a Ctrl-C at the terminal reaches only the driver.
-        self.process = subprocess.Popen(
-            words,
-            stdout=subprocess.PIPE,
-            stdin=subprocess.PIPE,
-            text=True,
-            env=_environment(command),
-            start_new_session=True,
-        )
-        self._lines: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def answers_to(self, paths: list[str]) -> Iterator[dict[str, Any]]:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(paths) + "\n")
-        self.process.stdin.flush()
-        while line := self._next():
-            yield json.loads(line)
-
-    def stop(self) -> None:
-        """It checkpoints first, however long that takes."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ray cancels again and again
-        self.process.terminate()
-        self.end()  # or, where it has finished just now, it would wait for more
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    def end(self) -> int:
-        assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.close()
-        return self.process.wait()
-
-    def _next(self) -> str:
-        """The next line, or nothing at the end. Ray cancels by a mark, which is seen between two
-        waits.
-        """
-        while True:
-            with contextlib.suppress(queue.Empty):
-                return self._lines.get(timeout=0.2)
-
-    def _listen(self) -> None:
-        assert self.process.stdout is not None
-        with self.process.stdout as lines:
-            for line in lines:
-                self._lines.put(line)
-        self._lines.put("")
+    worker_beside.cache_clear()
+    worker.dismiss()
+    code = worker.wait()
+    if error is None or may_go_better(error.as_error()):
+        cause = error.text if error else describe_end(code)
+        raise Died(f"the process of {' '.join(paths)}: {cause}")
+    return error.to_line()
 
 
 @functools.cache
-def _worker(threads: int, entry: str, options: tuple[str, ...], command: str) -> _Worker:
-    """Kept for the next work that Ray gives this process: JAX is imported once."""
-    return _Worker(
-        [
-            sys.executable,
-            "-m",
-            "dualac.execution.worker",
-            "--threads",
-            str(threads),
-            "--entry",
-            entry,
-            *options,
-        ],
-        command,
-    )
+def worker_beside(threads: int, options: tuple[str, ...], command: str) -> Child:
+    """Start the worker beside Ray's process. It is kept for the next work that Ray gives this
+    process: JAX is imported once.
+    """
+    module = "dualac.execution.worker"
+    return Child(module, "--threads", str(threads), *options, env=_environment(command))
+
+
+def stop(worker: Child) -> None:
+    """Ask a worker to write a checkpoint and end, and wait for it however long that takes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ray cancels again and again
+    worker.process.terminate()
+    worker.dismiss()  # where it has finished just now, it would wait for more
+    worker.wait()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _receive(worker: Child) -> Message | None:
+    """Wait for the next message. Ray cancels by a mark, which is seen between two short waits."""
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return worker.receive(timeout=0.2)
 
 
 def _environment(command: str) -> dict[str, str]:
-    """With the driver's command, which a cluster that was there before does not know, and which the
-    run's record tells.
+    """Make the environment of a worker.
 
-    Without Ray's own thread count, which would be taken for a user's; XLA counts the cores it is
-    pinned to.
+    It has the driver's command, which a cluster that was there before does not know, and which the
+    run's record holds. It has not Ray's own thread count, which would be taken for a user's: XLA
+    counts the cores it is pinned to.
     """
-    return {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | {
-        COMMAND: command
-    }
+    kept = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    return kept | {COMMAND: command}
 
 
 class _Watch:
     def __init__(self, ray: Any, works: list[Work], report: Report) -> None:
         self._ray, self._works, self._report = ray, works, report
         self._head = _Head(ray.get_runtime_context().gcs_address)
-        self._asked: list[int] = []  # the signals that ask it to stop
+        self._signals: list[int] = []  # the signals that ask it to stop
         self._left: list[Path] = []  # what was not done because of them
 
     def until_done(self, flags: Flags, effort: Effort) -> list[Failure]:
@@ -330,7 +284,7 @@ class _Watch:
             cancelled = False
             while pending:
                 self._head.require()
-                if self._asked and not cancelled:
+                if self._signals and not cancelled:
                     cancelled = True
                     for reference in pending:
                         self._ray.cancel(reference)
@@ -346,7 +300,8 @@ class _Watch:
         for work in self._works:
             if work.prepare:
                 work.prepare()
-        task = self._ray.remote(_carry_out).options
+        task = self._ray.remote(carry_out).options
+        options = ("--entry", effort.entry, "--flags", flags.spelt())
         return {
             task(
                 num_cpus=work.threads,
@@ -356,8 +311,7 @@ class _Watch:
             ).remote(
                 [str(path.resolve()) for path in work.paths],
                 work.threads,
-                effort.entry,
-                ("--flags", flags.spelt()),
+                options,
                 os.environ.get(COMMAND, ""),
             ): work
             for work in self._works
@@ -368,7 +322,7 @@ class _Watch:
         before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
         def ask(number: int, frame: object) -> None:
-            self._asked.append(number)
+            self._signals.append(number)
             signal.signal(number, before[signal.Signals(number)])  # a second one is obeyed at once
 
         for number in before:
@@ -381,78 +335,68 @@ class _Watch:
 
     def _end(self, reference: Any, work: Work) -> list[Failure]:
         try:
-            told = self._ray.get(reference)
+            line = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
-            if self._asked:
+            if self._signals:
                 self._left += work.paths
                 return []
             cause = getattr(error, "cause", None)
             if not isinstance(cause, Died):
                 self._head.require(at_once=True)  # then nothing is wrong with the work
-            return [
-                self._failed(
-                    Failure(
-                        work,
-                        DualacError(" ".join(str(cause or error).split())[:500]),
-                        final=isinstance(cause, Died),
-                    )
-                )
-            ]
-        if told is None:
-            self._report({"kind": "done", "path": str(work.paths[0])})
+            text = " ".join(str(cause or error).split())[:500]
+            return [self._fail(Failure(work, DualacError(text), final=isinstance(cause, Died)))]
+        if line is None:
+            self._report(_read_progress(work.paths[0], done=True))
             return []
-        error = DualacError(told["text"])
-        error.code = told["code"]
-        stopped = error.code > 128  # by a signal that somebody sent to the worker alone
-        return [
-            self._failed(
-                Failure(work, error, final=not stopped and error.code != TryAgainError.code)
-            )
-        ]
+        message = from_line(line)
+        assert isinstance(message, ErrorMessage)
+        error = message.as_error()
+        # A signal may have been sent to the worker alone.
+        final = not isinstance(error, Interrupted | TryAgainError)
+        return [self._fail(Failure(work, error, final=final))]
 
     def _stopped(self) -> Failure:
-        by = signal.Signals(self._asked[0])
-        error = DualacError(
-            f"stopped by {by.name} with {len(self._left)} runs left, those under way at a "
-            "checkpoint; the same command goes on"
+        number = self._signals[0]
+        error = Interrupted(
+            f"stopped by {signal.Signals(number).name} with {len(self._left)} runs left, those "
+            "under way at a checkpoint; the same command goes on",
+            number,
         )
-        error.code = 128 + by
         return Failure(Work(self._left), error, final=False)
 
-    def _failed(self, failure: Failure) -> Failure:
-        self._report(
-            {
-                "kind": "failed",
-                "path": str(failure.work.paths[0]),
-                "text": str(failure.error),
-                "final": failure.final,
-            }
-        )
+    def _fail(self, failure: Failure) -> Failure:
+        path = str(failure.work.paths[0])
+        self._report(Failed(path, str(failure.error), failure.final))
         return failure
 
-    def _look(self, works: Any) -> None:
-        """News of the runs under way, from their directories."""
+    def _look(self, works: Iterable[Work]) -> None:
+        """Report the runs under way, from their directories: what a worker reports stays on its
+        machine.
+        """
         now = time.time()
         for work in works:
             rows = work.paths[0] / "train.jsonl"
             with contextlib.suppress(FileNotFoundError):  # it has not begun
                 if now - rows.stat().st_mtime < 10 * LOOK_EVERY:
-                    self._report(
-                        {"kind": "progress", "path": str(work.paths[0]), **_progress(rows)}
-                    )
+                    self._report(_read_progress(work.paths[0]))
 
 
-def _progress(rows: Path) -> dict[str, Any]:
-    """As a worker would tell it: how far the run is, and how fast. Nothing before its first row."""
-    with rows.open("rb") as file:
-        file.seek(max(0, rows.stat().st_size - LONGEST_ROW))
-        whole = file.read().rpartition(b"\n")[0]  # what is after it is being written
+def _read_progress(path: Path, *, done: bool = False) -> Progress:
+    """Read from a run's directory what its worker would report of it."""
+    run = json.loads((path / "run.json").read_text())
+    about = {"path": str(path), "seed": run["seed"], "steps": run["steps"]}
+    if done:
+        return Progress(**about, step=run["steps"], fps=0.0, stage="done")
+    row = _last_row(path / "train.jsonl")
+    return Progress(**about, step=row.get("step", 0), fps=row.get("time/fps") or 0.0)
+
+
+def _last_row(path: Path) -> dict[str, Any]:
+    """Read the last whole row of a file that is being written; before the first, nothing."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - LONGEST_ROW))
+        whole = file.read().rpartition(b"\n")[0]
     try:
-        row = json.loads(whole.rpartition(b"\n")[2])
-        return {
-            "step": row["step"],
-            "steps": json.loads((rows.parent / "run.json").read_text())["steps"],
-            "fps": row["time/fps"] or 0.0,
-        }
+        return json.loads(whole.rpartition(b"\n")[2])
     except ValueError:
         return {}

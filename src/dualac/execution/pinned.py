@@ -1,51 +1,61 @@
-"""Measured in a process of its own that is pinned to its cores before JAX counts them, as a run is.
+"""A measurement in a process of its own, pinned to its cores before JAX counts them, as a run is.
 
-python -m dualac.execution.pinned '{"function": "module:name", "threads": 1, "words": {...}}'
-answers with one line of JSON
+`python -m dualac.execution.pinned THREADS` reads a `Question` from its standard input, and answers
+with an `Answer` or an `ErrorMessage`.
 """
 
-import importlib
-import json
-import subprocess
+import signal
 import sys
 from typing import Any
 
-from dualac.errors import DualacError, UsageError
+from dualac.errors import DualacError
+from dualac.machine.children import (
+    Child,
+    describe_end,
+    die_with_parent,
+    load_function,
+    open_answers,
+)
 from dualac.machine.compilation import use_compilation_cache
 from dualac.machine.cores import pin
+from dualac.machine.messages import Answer, ErrorMessage, Question, from_line
 
 
-def ask(function: str, threads: int, **words: Any) -> "subprocess.Popen[str]":
-    """Begin to measure."""
-    question = json.dumps({"function": function, "threads": threads, "words": words})
-    return subprocess.Popen(
-        [sys.executable, "-m", __name__, question], stdout=subprocess.PIPE, text=True
-    )
+def ask(function: str, threads: int, **arguments: Any) -> Child:
+    """Begin to measure: call a function, `module:name`, in a new process."""
+    child = Child(__name__, str(threads))
+    child.send(Question(function, arguments))
+    child.dismiss()
+    return child
 
 
-def answer(process: "subprocess.Popen[str]") -> Any:
-    told, _ = process.communicate()
-    for kind in (UsageError, DualacError):
-        if process.returncode == kind.code:
-            raise kind(json.loads(told.splitlines()[-1]))
-    if process.returncode:
-        raise DualacError(
-            f"a measurement ended with code {process.returncode}; what it printed stands above"
-        )
-    return json.loads(told.splitlines()[-1])
+def answer(child: Child) -> Any:
+    """Wait for what the function returned; raise the error that it raised."""
+    message = child.receive()
+    code = child.wait()
+    match message:
+        case Answer(value):
+            return value
+        case ErrorMessage():
+            raise message.as_error()
+        case _:
+            raise DualacError(
+                f"the process of a measurement {describe_end(code)}; what it printed stands above"
+            )
 
 
 def main() -> int:
-    question = json.loads(sys.argv[1])
-    pin(question["threads"])
+    send = open_answers()
+    die_with_parent(signal.SIGKILL)
+    pin(int(sys.argv[1]))
     use_compilation_cache()
-    module, _, name = question["function"].partition(":")
+    question = from_line(sys.stdin.readline())
+    assert isinstance(question, Question)
     try:
-        found = getattr(importlib.import_module(module), name)(**question["words"])
+        send(Answer(load_function(question.function)(**question.arguments)))
     except DualacError as error:
-        print(json.dumps(str(error)))
-        return UsageError.code if isinstance(error, UsageError) else DualacError.code
-    print(json.dumps(found))
+        send(ErrorMessage.of(error))
+        return error.code
     return 0
 
 

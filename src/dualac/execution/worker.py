@@ -1,33 +1,51 @@
-"""One process, pinned to its cores, that takes runs, or packs of seeds, to their end. It speaks
-JSON lines to whoever started it.
+"""One process, pinned to its cores, that takes runs, or packs of seeds, to their end.
 
-python -m dualac.execution.worker --threads 1 RUN_DIRECTORY...     one run, or one pack python -m
-dualac.execution.worker --threads 1                      one after another: a JSON list of
-directories on each line of the standard input
+python -m dualac.execution.worker --threads 1 RUN_DIRECTORY...   one run, or one pack
+python -m dualac.execution.worker --threads 1                    an `Assignment` on each line of
+                                                                 the standard input
 """
 
 import argparse
-import contextlib
-import importlib
 import json
 import os
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from dualac.errors import DualacError, TryAgainError
-from dualac.machine.children import die_with_parent
+from dualac.machine.children import die_with_parent, load_function, open_answers
 from dualac.machine.cores import pin
 from dualac.machine.disk import is_disk_trouble
+from dualac.machine.messages import Assignment, ErrorMessage, Finished, from_line
 from dualac.training.run import Flags
 
 TRAIN = "dualac.training.loop:train"
-FINISHED = "finished"
 
 
 def main() -> int:
+    options = _parse()
+    send = open_answers()
+    die_with_parent(signal.SIGTERM)  # which checkpoints
+    sys.path.insert(0, os.getcwd())  # a user's own `module:Id` stands where the command was typed
+    paths: list[Path] = options.paths
+    try:
+        pin(options.threads, options.seen)
+        carry_out = load_function(options.entry)
+        flags = Flags(**options.flags)
+        for paths in [options.paths] if options.paths else _assignments():
+            carry_out(paths, send, flags)
+            send(Finished())
+    except Exception as error:
+        known = _as_known(error, paths)
+        send(ErrorMessage.of(known))
+        if type(known) is DualacError:  # its traceback is for the log
+            raise
+        return known.code
+    return 0
+
+
+def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("paths", nargs="*", type=Path)
     parser.add_argument("--threads", type=int, required=True)
@@ -36,63 +54,29 @@ def main() -> int:
     parser.add_argument(
         "--flags", type=json.loads, default={}, metavar="JSON", help="how: fields of Flags"
     )
-    words = parser.parse_args()
-    speech = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # whatever a simulator prints goes to the log, not into the conversation
-
-    def say(message: dict[str, Any]) -> None:
-        with contextlib.suppress(
-            BrokenPipeError
-        ):  # whoever started us is gone, and its death asks us to stop
-            speech.write(json.dumps(message) + "\n")
-
-    die_with_parent(signal.SIGTERM)  # which checkpoints
-    sys.path.insert(
-        0, os.getcwd()
-    )  # a user's own `module:Id` stands in the directory the command was typed in
-    paths: list[Path] = words.paths
-    try:
-        pin(words.threads, words.seen)
-        module, _, name = words.entry.partition(":")
-        entry = getattr(
-            importlib.import_module(module), name
-        )  # JAX counts its cores when it is imported: after pinning
-        for paths in [words.paths] if words.paths else told():
-            entry(paths, say, Flags(**words.flags))
-            say({"kind": FINISHED})
-    except DualacError as error:
-        say({"kind": "error", "text": str(error), "code": error.code})
-        return error.code
-    except Exception as error:
-        if isinstance(error, OSError) and is_disk_trouble(error):
-            say(
-                {
-                    "kind": "error",
-                    "text": f"{error}; free space and start again: it goes on",
-                    "code": TryAgainError.code,
-                }
-            )
-            return TryAgainError.code
-        log = paths[0] / "worker.log" if paths else "its output"
-        say(
-            {
-                "kind": "error",
-                "text": f"{type(error).__name__}: {error}; see {log}",
-                "code": DualacError.code,
-            }
-        )
-        raise
-    return 0
+    return parser.parse_args()
 
 
-def told() -> Iterator[list[Path]]:
-    """The directories of each line, what is printed meanwhile going to a log beside them."""
+def _assignments() -> Iterator[list[Path]]:
+    """Read the directories of each assignment; what is printed meanwhile goes to a log in them."""
     for line in sys.stdin:
-        paths = [Path(word) for word in json.loads(line)]
+        message = from_line(line)
+        assert isinstance(message, Assignment)
+        paths = [Path(path) for path in message.paths]
         with (paths[0] / "worker.log").open("a") as log:
             os.dup2(log.fileno(), 2)
             os.dup2(log.fileno(), 1)
         yield paths
+
+
+def _as_known(error: Exception, paths: list[Path]) -> DualacError:
+    """Return the error itself, or the one to report in place of an unforeseen one."""
+    if isinstance(error, DualacError):
+        return error
+    if isinstance(error, OSError) and is_disk_trouble(error):
+        return TryAgainError(f"{error}; free space and start again: it goes on")
+    log = paths[0] / "worker.log" if paths else "its output"
+    return DualacError(f"{type(error).__name__}: {error}; see {log}")
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ from dualac.experiments.spec import Experiment, expand
 from dualac.experiments.survey import Unit, claim, survey
 from dualac.machine.disk import refusal
 from dualac.machine.memory import available_memory
+from dualac.machine.messages import Report
 from dualac.training.run import Flags, prepare, write_json
-from dualac.types import Report
 
 ATTEMPTS = 3  # at a run whose process dies, before it is set aside
 SHARE = 0.8  # of the free memory that the runs of one moment may take together

@@ -23,6 +23,7 @@ from dualac.machine.cores import helping_cores
 from dualac.machine.disk import is_disk_trouble
 from dualac.machine.fingerprint import describe, fingerprint, origin
 from dualac.machine.memory import give_back, give_back_heap
+from dualac.machine.messages import Progress, Report, RunWarning, Stage
 from dualac.parts.as_json import difference
 from dualac.runs.lock import owned
 from dualac.training.checkpoint import Snapshot
@@ -30,7 +31,6 @@ from dualac.training.evaluation import Broken, PendingEvaluation, ValueCompariso
 from dualac.training.learner import Learner
 from dualac.training.rollout import Rollout
 from dualac.training.run import USUAL, Flags, commit, write_json
-from dualac.types import Report
 
 STARTED, FIRST_CHECKPOINT = (
     "started",
@@ -324,22 +324,16 @@ class Session:
         """The command that goes on from the last checkpoint."""
         return f"dualac resume {shlex.join(str(rollout.path) for rollout in self.rollouts)}"
 
-    def report_progress(self, kind: str) -> None:
+    def report_progress(self, stage: Stage) -> None:
         speed = self._pace.speed(self.step)
+        # Warm-up is fast and says nothing about the rest.
         learning = self.step > self.run.warmup and speed > 0
-        left = (
-            (self.run.steps - self.step) / speed if learning else None
-        )  # warm-up is fast and says nothing about the rest
+        eta = (self.run.steps - self.step) / speed if learning else None
         target = getattr(self.run.algorithm.explorer, "target_kl", None)
         for rollout, shown in zip(self.rollouts, self._shown, strict=True):
-            about = {
-                "seed": rollout.run.seed,
-                "path": str(rollout.path),
-                "step": self.step,
-                "steps": self.run.steps,
-                "target_kl": target,
-            }
-            self._report({"kind": kind, **about, "fps": speed, "eta": left, "metrics": shown})
+            path, seed = str(rollout.path), rollout.run.seed
+            sizes = (self.step, self.run.steps, speed)
+            self._report(Progress(path, seed, *sizes, stage, eta, dict(shown), target))
 
     def close(self) -> None:
         for rollout in self.rollouts:
@@ -414,7 +408,7 @@ class Session:
 
     def _warn(self, rollout: Rollout, kind: str, sentence: str) -> None:
         rollout.log.event(kind, self.step, reason=sentence)
-        self._report({"kind": "warning", "seed": rollout.run.seed, "text": sentence})
+        self._report(RunWarning(rollout.run.seed, sentence))
 
     def _event(self, kind: str, **facts: Any) -> None:
         for rollout in self.rollouts:
@@ -465,8 +459,8 @@ def _signals() -> Iterator[list[int]]:
 
 
 def _interruption(number: int, session: Session) -> Interrupted:
-    error = Interrupted(
-        f"stopped at step {session.step}, checkpoint written; continue with: {session.resumption()}"
+    return Interrupted(
+        f"stopped at step {session.step}, checkpoint written; continue with: "
+        f"{session.resumption()}",
+        number,
     )
-    error.code = 128 + number
-    return error

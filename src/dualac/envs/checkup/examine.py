@@ -4,11 +4,9 @@ what to do about it.
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, final
 
 import gymnasium
 import numpy as np
@@ -29,6 +27,8 @@ from dualac.envs.checkup.plays import (
 )
 from dualac.envs.foreign import ENDINGS, ignoring_errors
 from dualac.errors import DualacError
+from dualac.machine.children import open_answers
+from dualac.machine.messages import Finding, Finished
 
 RESUMED_AT = 37
 LARGE, HUGE, ABSURD = 1e3, 1e6, 1e18  # float32 cannot hold the square of the last
@@ -60,18 +60,6 @@ DRAW = (
 )
 INEXACT = "a stopped run still resumes, but the episode it was in is cut off, and the bits differ"
 BROKEN = "training cuts such an episode, and fails when there are many"
-
-Verdict = Literal["ok", "note", "warning", "wrong"]
-
-
-class Finding(NamedTuple):
-    """`wrong`: training would fail. `warning`: it works, but not as it should. `note`: good to
-    know.
-    """
-
-    verdict: Verdict
-    about: str
-    text: str
 
 
 @final
@@ -153,13 +141,11 @@ def checkup(
 
 
 def main() -> None:
-    """The findings as JSON lines: from a process of its own, which the environment may hang or
-    crash.
-    """
-    told = os.fdopen(os.dup(1), "w", buffering=1)
+    """Send the findings to the parent: the environment may hang or crash this process."""
+    send = open_answers()
     for finding in checkup(sys.argv[1], Protocol(time_limit=int(sys.argv[2]))):
-        told.write(json.dumps(finding) + "\n")
-    told.write("null\n")
+        send(finding)
+    send(Finished())
 
 
 def gymnasiums_own(another: Callable[[], Adapted]) -> Iterator[Finding]:
