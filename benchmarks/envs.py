@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from dualac.envs import make
-from dualac.envs.names import MYOSUITE
 from dualac.envs.suites.packages import imported, silence
+from dualac.envs.tasks import MYOSUITE
 
 EPISODES = 4
 SECONDS = 0.05  # of the bare suite in an episode, about

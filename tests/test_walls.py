@@ -106,7 +106,6 @@ KNOWN: dict[str, set[str]] = {
         "dualac.analysis.summary.summarise",
         "dualac.cli.commands.experiments",
         "dualac.envs.checkup.examine",
-        "dualac.envs.names",
         "dualac.execution.on_ray",
         "dualac.experiments.spec",
         "dualac.theory.utilities",

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import env_toys
 
-from dualac.envs import NOT_LISTED, all_tasks, canonical, make, suite_tasks, task_set
-from dualac.envs import names as tasks
+from dualac.envs import NOT_LISTED, all_tasks, canonical, make, suite_tasks, task_set, tasks
 from dualac.envs.suites.dmc import _suite
 from dualac.envs.suites.packages import imported
 from dualac.errors import UsageError

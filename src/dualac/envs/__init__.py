@@ -10,18 +10,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, overload
 
-from dualac.envs.names import (
-    MYOSUITE,
-    NOT_LISTED,
-    PAPER,
-    TASK_SETS,
-    Sizes,
-    all_tasks,
-    canonical,
-    suite_tasks,
-    task_set,
-)
+from dualac.envs.names import NOT_LISTED, all_tasks, canonical, suite_tasks, task_set
 from dualac.envs.protocol import PROTOCOLS, Protocol, find_protocol, require_effect
+from dualac.envs.tasks import MYOSUITE, PAPER, TASK_SETS, Sizes
 
 if TYPE_CHECKING:
     from dualac.envs.adapter import Adapted

@@ -10,9 +10,9 @@ import gymnasium
 import numpy as np
 
 from dualac.envs.adapter import Loaded
-from dualac.envs.names import MYOSUITE
 from dualac.envs.protocol import Protocol
 from dualac.envs.suites.packages import diverged, imported, silence
+from dualac.envs.tasks import MYOSUITE
 from dualac.errors import BrokenEpisodeError, UsageError
 
 # What a task's model was built from. Some tasks read it at each reset, none writes it: environments
