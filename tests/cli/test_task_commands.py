@@ -169,7 +169,7 @@ def test_a_version_that_was_not_tested_is_one_line_on_the_terminal_and_no_refusa
     )
     monkeypatch.setattr(cli.training, "carry_out", lambda packs, asked, usual: 0)
     monkeypatch.setattr(logging.root, "handlers", [])  # as outside pytest
-    suites.compare.cache_clear()
+    suites.warn_if_untested.cache_clear()
     for seed in "01":
         assert (
             cli.run(
@@ -187,7 +187,7 @@ def test_a_version_that_was_not_tested_is_one_line_on_the_terminal_and_no_refusa
             )
             == 0
         )
-    suites.compare.cache_clear()
+    suites.warn_if_untested.cache_clear()
     told = (
         "dm_control 1.0.99 is installed, but tasks were tested with 1.0.49 up to, not including, "
         "1.0.50: episodes may differ\n"

@@ -1,8 +1,8 @@
-"""What is learned from: one way to name a task and one shape for every environment.
+"""Environments: one way to name a task and one shape for every environment.
 
-Whatever the suite, `make` answers with a `gymnasium.Env` whose observation is a float32 vector,
-whose action lies in [-1, 1] and whose episode is a pure function of `reset(seed=s)` and the
-actions. Nothing here knows of JAX, and a suite is imported only when a task of it is made.
+Whatever the suite, `make` returns a `gymnasium.Env` whose observation is a float32 vector, whose
+action lies in [-1, 1] and whose episode is a pure function of `reset(seed=s)` and the actions.
+Nothing here knows of JAX, and a suite is imported only when a task of it is made.
 """
 
 from __future__ import annotations
@@ -19,11 +19,22 @@ if TYPE_CHECKING:
     from dualac.envs.faults.isolated import Isolated
 
 __all__ = [
-    "NOT_LISTED", "PAPER", (
-        "PROTOCOLS"
-    ), "TASK_SETS", "About", "Protocol", "about", "all_tasks", "canonical", "find_protocol", "make",
-    "require_effect", "suite_tasks", "task_set",
-]  # fmt: skip
+    "NOT_LISTED",
+    "PAPER",
+    "PROTOCOLS",
+    "TASK_SETS",
+    "About",
+    "Protocol",
+    "Sizes",
+    "about",
+    "all_tasks",
+    "canonical",
+    "find_protocol",
+    "make",
+    "require_effect",
+    "suite_tasks",
+    "task_set",
+]
 
 THE_PAPERS = PROTOCOLS["paper"]
 
@@ -51,18 +62,18 @@ def make(
     render: bool = False,
     isolated: float | None = None,
 ) -> Adapted | Isolated:
-    """The environment of a task, adapted to this library; `.task` is its canonical name.
+    """Make the environment of a task, adapted to this library; `.task` is its canonical name.
 
     The first `reset()` without a seed uses `seed`; a reset with a seed never does. `render` makes
-    `env.render()` answer with RGB frames. `isolated` puts it into a process of its own, which has
-    so many seconds for each answer; such an environment is not drawn.
+    `env.render()` return RGB frames. `isolated` puts it into a process of its own, which has so
+    many seconds for each answer; such an environment is not drawn.
     """
     if isolated is not None:
         from dualac.envs.faults.isolated import Isolated
 
         return Isolated(task, seed, protocol, isolated)
     from dualac.envs.adapter import Adapted, Episodes, prepare_drawing
-    from dualac.envs.suites.packages import let_go
+    from dualac.envs.suites.packages import release_after_build
     from dualac.machine.memory import give_back
 
     name = canonical(task)
@@ -72,36 +83,39 @@ def make(
     large = suite != "gym"  # whose models are small, and whose environments may be a user's own
     if large:
         give_back()
-    loaded = import_module(f"dualac.envs.suites.{suite}").load(
-        rest, protocol, render
-    )  # canonical() lets through only suites that have a module here
+    # canonical() lets through only suites that have a module here.
+    loaded = import_module(f"dualac.envs.suites.{suite}").load(rest, protocol, render)
     if large:
-        let_go()
-    return Adapted(
-        loaded.env, name, Episodes(seed, protocol.cap(suite, loaded.cap), protocol.action_repeat)
-    )
+        release_after_build()
+    cap = protocol.cap(suite, loaded.cap)
+    return Adapted(loaded.env, name, Episodes(seed, cap, protocol.action_repeat))
 
 
 class About(NamedTuple):
-    """What is known of a task without building it: its sizes and the steps of an episode (None
-    where only its suite knows), and what its score is.
-    """
+    """What is known of a task without building it."""
 
     sizes: Sizes | None
+    """None where only its suite knows"""
     cap: int | None
+    """the steps of an episode; None where only its suite knows"""
     score: str
+    """what it is judged by: return or success"""
     sets: tuple[str, ...]
+    """the sets of tasks that it is in"""
 
 
 def about(task: str, protocol: Protocol = THE_PAPERS) -> About:
+    """Return what is known of a task without building it."""
     name = canonical(task)
     suite, _, rest = name.partition("/")
-    own = {"dmc": 1000, "myosuite": MYOSUITE[rest].cap if rest in MYOSUITE else 0}.get(suite, 0)
-    sizes = Sizes(39, 4) if suite == "metaworld" else PAPER.get(name)
-    score = "success" if suite in ("metaworld", "myosuite") else "return"
+    own_cap = 0
+    if suite == "dmc":
+        own_cap = 1000
+    elif suite == "myosuite" and rest in MYOSUITE:
+        own_cap = MYOSUITE[rest].cap
     return About(
-        sizes,
-        protocol.cap(suite, own) or None,
-        score,
-        tuple(word for word, names in TASK_SETS.items() if name in names),
+        sizes=Sizes(39, 4) if suite == "metaworld" else PAPER.get(name),
+        cap=protocol.cap(suite, own_cap) or None,
+        score="success" if suite in ("metaworld", "myosuite") else "return",
+        sets=tuple(set_name for set_name, tasks in TASK_SETS.items() if name in tasks),
     )

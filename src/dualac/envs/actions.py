@@ -1,4 +1,4 @@
-"""How an action in [-1, 1] becomes one of the task's own box."""
+"""Scaling of actions from [-1, 1] to the task's own box."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, final
 import numpy as np
 from gymnasium import spaces
 
-# What np.clip calls, without its wrapper: simulators step in 30 microseconds, and the wrapper costs
-# several of them.
+# The function that np.clip wraps: a simulator steps in 30 microseconds, and the wrapper costs
+# several.
 from numpy._core.umath import clip  # pyright: ignore[reportAttributeAccessIssue]
 
 from dualac.errors import UsageError
@@ -16,50 +16,41 @@ from dualac.errors import UsageError
 
 @final
 class Scaling:
-    """From a vector in [-1, 1] to a box of any shape: clipped first, and exact at both ends, for a
-    policy that saturates means the bound itself.
+    """The map from a vector in [-1, 1] to a box of any shape.
+
+    It clips first, and is exact at both ends: a policy that saturates means the bound itself.
     """
 
     def __init__(self, space: spaces.Space[Any], task: str) -> None:
         box = _learnable(space, task)
         self.size = box.low.size
         self._shape, self._dtype, self._task = box.shape, box.dtype, task
-        self._low, self._high = (
-            box.low.reshape(-1).astype(np.float64),
-            box.high.reshape(-1).astype(np.float64),
-        )
-        self._unit_low, self._unit_high = (
-            np.full(self.size, -1.0, np.float32),
-            np.full(self.size, 1.0, np.float32),
-        )
-        unit = box.shape == (self.size,) and bool(
-            (self._low == -1).all() and (self._high == 1).all()
-        )
-        self._identity = unit and np.can_cast(np.float32, self._dtype)
+        self._low = box.low.reshape(-1).astype(np.float64)
+        self._high = box.high.reshape(-1).astype(np.float64)
+        self._unit_low = np.full(self.size, -1.0, np.float32)
+        self._unit_high = np.full(self.size, 1.0, np.float32)
+        is_unit = bool((self._low == -1).all() and (self._high == 1).all())
+        is_vector = box.shape == (self.size,)
+        self._identity = is_unit and is_vector and np.can_cast(np.float32, self._dtype)
 
     def __call__(self, action: np.ndarray) -> np.ndarray:
-        given = np.asarray(action, np.float32)
-        if (
-            given.shape != self._unit_low.shape
-        ):  # a simulator would broadcast a shorter one in silence
+        vector = np.asarray(action, np.float32)
+        if vector.shape != self._unit_low.shape:  # a simulator would broadcast it in silence
             raise UsageError(
-                f"{self._task} takes an action of shape {(self.size,)}, not {given.shape}"
+                f"{self._task} takes an action of shape {(self.size,)}, not {vector.shape}"
             )
-        unit = clip(given, self._unit_low, self._unit_high)
+        unit = clip(vector, self._unit_low, self._unit_high)
         if self._identity:
             return unit
-        # Weights of the two ends, not offset plus slope: that one misses the upper end by a
-        # rounding.
+        # Weights of the two ends: offset plus slope would miss the upper end by a rounding.
         wide = unit.astype(np.float64)
         scaled = (0.5 - 0.5 * wide) * self._low + (0.5 + 0.5 * wide) * self._high
-        return (
-            np.minimum(np.maximum(scaled, self._low), self._high)
-            .astype(self._dtype)
-            .reshape(self._shape)
-        )
+        inside = np.minimum(np.maximum(scaled, self._low), self._high)
+        return inside.astype(self._dtype).reshape(self._shape)
 
 
 def _learnable(space: spaces.Space[Any], task: str) -> spaces.Box:
+    """Return the space as a box of actions that can be learned, or refuse it."""
     refusal = f"{task} acts in {space}"
     if not isinstance(space, spaces.Box):
         raise UsageError(

@@ -1,6 +1,4 @@
-"""The one wrapper around every suite's environment: what the rest of the library may rely on is
-made true here.
-"""
+"""The one wrapper around every suite's environment, which makes true what the library relies on."""
 
 from __future__ import annotations
 
@@ -20,8 +18,8 @@ from dualac.envs.actions import Scaling
 from dualac.envs.observations import Layout
 from dualac.errors import BrokenEpisodeError, DataError, UsageError
 
-SEEDS = 2**32  # what NumPy's RandomState, and so dm_control, can take
-SUCCESS = ("success", "is_success", "solved")  # what the suites call it; the first present counts
+SEEDS = 2**32  # NumPy's RandomState, and so dm_control, takes seeds below this
+SUCCESS = ("success", "is_success", "solved")  # the suites' names for it; the first present counts
 STEP_VALUES = 5
 PORT_IT = (
     "port it to Gymnasium's API: reset(seed=, options=) -> (observation, info), step -> "
@@ -30,28 +28,29 @@ PORT_IT = (
 
 
 class Loaded(NamedTuple):
-    """What a suite hands over: its environment, and the steps its episodes are capped at from
-    outside it (0: it ends its episodes itself).
-    """
+    """What a suite's `load` returns."""
 
     env: gymnasium.Env
     cap: int
+    """steps after which its episodes are to be cut; 0 where it ends them itself"""
 
 
 class Episodes(NamedTuple):
-    """The seed of the first reset that brings none, the simulator's steps an episode may last (0:
-    no cap), and those that an action lasts.
-    """
+    """How an environment's episodes begin and end."""
 
     seed: int | None
+    """of the first reset that brings none"""
     cap: int
+    """steps of the simulator that an episode may last; 0 is no cap"""
     repeat: int = 1
+    """steps of the simulator that an action lasts"""
 
 
 @final
 class Adapted(gymnasium.Wrapper):
-    """Vector observations, actions in [-1, 1], episodes capped and ended for good; NaN passes
-    through, the training loop judges it.
+    """Vector observations, actions in [-1, 1], episodes capped and ended for good.
+
+    NaN passes through: the training loop judges it.
     """
 
     def __init__(self, env: gymnasium.Env, task: str, episodes: Episodes) -> None:
@@ -66,10 +65,9 @@ class Adapted(gymnasium.Wrapper):
             raise
         self.observation_space = spaces.Box(-np.inf, np.inf, (self._layout.size,), np.float32)
         self.action_space = spaces.Box(-1.0, 1.0, (self._scaling.size,), np.float32)
-        self._declared = copy.deepcopy(
-            (env.observation_space, env.action_space)
-        )  # a copy: boxes may be changed in place
-        self._first_seed = _checked(episodes.seed)
+        # A copy, because boxes may be changed in place.
+        self._declared = copy.deepcopy((env.observation_space, env.action_space))
+        self._first_seed = _check_seed(episodes.seed)
         self.cap = episodes.cap
         self._repeat = episodes.repeat
         self._steps = 0
@@ -79,7 +77,7 @@ class Adapted(gymnasium.Wrapper):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
         self._playing = False
-        seed = self._first_seed if seed is None else _checked(seed)
+        seed = self._first_seed if seed is None else _check_seed(seed)
         self._first_seed = None
         answer = self.env.reset(seed=seed, options=options)
         if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict)):
@@ -103,8 +101,9 @@ class Adapted(gymnasium.Wrapper):
         return self._layout.flat(observation), reward, terminated, truncated, info
 
     def _repeated(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Several steps of the simulator as one, fewer where the episode ends: rewards summed, a
-        success at any of them a success.
+        """Take several steps of the simulator as one, fewer where the episode ends.
+
+        Rewards are summed; a success at any of them is a success.
         """
         observation, total, terminated, truncated, info = self._simulate(action)
         for _ in range(1, self._repeat):
@@ -118,7 +117,7 @@ class Adapted(gymnasium.Wrapper):
         return observation, total, terminated, truncated, info
 
     def _simulate(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """One step of the simulator."""
+        """Take one step of the simulator."""
         answer = self.env.step(action)
         if len(answer) != STEP_VALUES:
             raise DataError(
@@ -127,41 +126,42 @@ class Adapted(gymnasium.Wrapper):
             )
         observation, reward, terminated, truncated, info = answer
         self._steps += 1
-        terminated, truncated = bool(terminated), bool(truncated) or self._steps == self.cap
+        terminated = bool(terminated)
+        truncated = bool(truncated) or self._steps == self.cap
         self._playing = not (terminated or truncated)
         number = reward if type(reward) is float else self._number(reward)
         return observation, number, terminated, truncated, _with_success(info) if info else {}
 
     def describe(self) -> dict[str, Any]:
-        """What a policy of this task must be given and what it answers with, for whoever uses one
-        without this library: stored with every run.
+        """Describe what a policy of this task takes and returns; it is stored with every run.
+
+        It serves whoever uses the policy without this library. The parts of the observation are
+        `[name, first, end]`; an action's bounds are what -1 and 1 stand for.
         """
-        acts = self._declared[1]
-        bounds = (
-            {"low": acts.low.reshape(-1).tolist(), "high": acts.high.reshape(-1).tolist()}
-            if isinstance(acts, spaces.Box)
-            else {}
-        )
+        box = self._declared[1]
+        bounds = {}
+        if isinstance(box, spaces.Box):
+            bounds = {"low": box.low.reshape(-1).tolist(), "high": box.high.reshape(-1).tolist()}
         return {
             "task": self.task,
-            "observation": [list(part) for part in self._layout.parts()],  # name, first, end
-            "action": bounds,  # what -1 and 1 stand for
+            "observation": [list(part) for part in self._layout.parts()],
+            "action": bounds,
             "cap": self.cap,
         }
 
     def _require_the_same_spaces(self) -> None:
-        """Replay and networks have the sizes of what was made, and actions are scaled to its box: a
-        reset that declares others comes too late.
+        """Refuse an environment that declares other spaces after a reset than when it was made.
+
+        The replay and the networks have its sizes by then, and actions are scaled to its box.
         """
-        for does, before, now in zip(
-            ("observes", "acts in"),
-            self._declared,
-            (self.env.observation_space, self.env.action_space),
-            strict=True,
+        observed, acted = self._declared
+        for verb, before, now in (
+            ("observes", observed, self.env.observation_space),
+            ("acts in", acted, self.env.action_space),
         ):
             if now != before:
                 raise DataError(
-                    f"{self.task} {does} {now} after reset and declared {before} when it was "
+                    f"{self.task} {verb} {now} after reset and declared {before} when it was "
                     "made: set its spaces in __init__ for good"
                 )
 
@@ -170,9 +170,7 @@ class Adapted(gymnasium.Wrapper):
             return self.env.render()
         except DependencyNotInstalled as error:
             raise UsageError(f"cannot draw {self.task}: {error}") from error
-        except (
-            Exception
-        ) as error:  # drivers fail in many ways; all of them mean that this machine cannot draw
+        except Exception as error:  # drivers fail in many ways
             raise UsageError(
                 f"cannot draw {self.task}: {error}; without a display set MUJOCO_GL=egl, or "
                 "osmesa where that is installed"
@@ -180,11 +178,9 @@ class Adapted(gymnasium.Wrapper):
 
     def _number(self, reward: Any) -> float:
         try:
-            return (
-                float(reward)
-                if isinstance(reward, np.generic)
-                else float(np.asarray(reward).item())
-            )
+            if isinstance(reward, np.generic):
+                return float(reward)
+            return float(np.asarray(reward).item())
         except (TypeError, ValueError) as error:
             raise BrokenEpisodeError(
                 f"{self.task} gave the reward {reward!r}, which is not a number"
@@ -192,30 +188,24 @@ class Adapted(gymnasium.Wrapper):
 
 
 def prepare_drawing() -> None:
-    """Without a display MuJoCo draws through EGL, where the machine has it, and must be told before
-    it is imported; a choice the user made stands.
+    """Have MuJoCo draw through EGL where there is no display and the machine has EGL.
+
+    It must be set before MuJoCo is imported. A choice the user made stands.
     """
-    if (
-        sys.platform == "linux"
-        and not os.environ.get("DISPLAY")
-        and not os.environ.get("WAYLAND_DISPLAY")
-        and find_library("EGL")
-    ):
+    displays = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if sys.platform == "linux" and not displays and find_library("EGL"):
         os.environ.setdefault("MUJOCO_GL", "egl")
 
 
 def _check_reset(env: gymnasium.Env, task: str) -> None:
-    """An environment whose reset takes no seed has no reproducible episodes; better known before
-    the first step than after.
-    """
+    """Refuse an environment whose reset takes no seed: its episodes would not be reproducible."""
     parameters = inspect.signature(env.unwrapped.reset).parameters
-    if "seed" not in parameters and all(
-        one.kind is not one.VAR_KEYWORD for one in parameters.values()
-    ):
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    if "seed" not in parameters and not takes_any:
         raise UsageError(f"{task} speaks an old API: its reset takes no seed; {PORT_IT}")
 
 
-def _checked(seed: int | None) -> int | None:
+def _check_seed(seed: int | None) -> int | None:
     if seed is not None and not 0 <= seed < SEEDS:
         raise UsageError(f"seed {seed}: an episode's seed lies between 0 and {SEEDS - 1}")
     return None if seed is None else int(seed)

@@ -1,9 +1,9 @@
-"""Code that is not ours: whatever a simulator or a user's environment raises is its own trouble."""
+"""What to make of the errors that simulators and users' environments raise."""
 
 import contextlib
 from collections.abc import Iterator
 
-# How a user, or Python, ends things. These pass through; anything else is the foreign code's error.
+# How a user, or Python, ends a program. Anything else that foreign code raises is its own error.
 ENDINGS = (KeyboardInterrupt, GeneratorExit)
 
 

@@ -1,4 +1,4 @@
-"""How an observation of any shape becomes one float32 vector."""
+"""Flattening of observations of any shape into one float32 vector."""
 
 from __future__ import annotations
 
@@ -14,37 +14,36 @@ from gymnasium import spaces
 
 from dualac.errors import BrokenEpisodeError, UsageError
 
-# What float32 cannot hold becomes infinite, which the training loop notices. A filter, not
-# np.errstate: that costs every step of a simulator 8 %.
+# What float32 cannot hold becomes infinite, which the training loop notices. A filter, because
+# np.errstate would cost every step of a simulator 8 %.
 warnings.filterwarnings(
     "ignore", "overflow encountered in cast", RuntimeWarning, re.escape(__name__)
 )
 
-# an array of this rank is a picture whatever its dtype; one rank less is a picture only in bytes
+# An array of this rank is a picture whatever its dtype; one rank less is a picture only in bytes.
 IMAGE_RANK = 3
 
 
 class Part(NamedTuple):
-    """One box of the observation, by its keys joined with dots ("" where it is the whole), and the
-    numbers of the vector it fills.
-    """
+    """One box of the observation, and the numbers of the vector that it fills."""
 
     name: str
+    """its keys joined with dots; empty where the box is the whole observation"""
     start: int
     stop: int
 
 
 @final
 class Layout:
-    """Where each part of an observation lies in the vector: the order is the space's own, and a
-    part of another size than declared is an error.
+    """Where each part of an observation lies in the vector, in the order of the space.
+
+    A part of another size than declared is an error.
     """
 
     def __init__(self, space: spaces.Space[Any], task: str) -> None:
         self._task = task
-        self._trusted = not task.startswith(
-            "gym/"
-        )  # the suites declare what they observe; whoever else may change parts amid an episode
+        # The suites observe what they declare. Others may change their parts amid an episode.
+        self._trusted = not task.startswith("gym/")
         boxes = list(_boxes(space, (), task))
         self._paths = [path for path, _ in boxes]
         self._sizes = [math.prod(box.shape) for _, box in boxes]
@@ -54,7 +53,7 @@ class Layout:
             raise UsageError(f"{task} observes nothing ({space}): there is nothing to learn from")
 
     def parts(self) -> list[Part]:
-        """What lies where, for whoever reads a run, or feeds its policy, later."""
+        """List what lies where, for whoever reads a run, or feeds its policy, later."""
         ends = np.cumsum(self._sizes).tolist()
         return [
             Part(".".join(map(str, path)), end - size, end)
@@ -62,16 +61,12 @@ class Layout:
         ]
 
     def flat(self, observation: Any) -> np.ndarray:
-        """A fresh vector: callers keep observations, and environments reuse their buffers."""
+        """Return a fresh vector: callers keep it, and environments reuse their buffers."""
         try:
-            vector = np.concatenate(
-                self._parts(observation), axis=None, dtype=np.float32, casting="unsafe"
-            )
+            vector = _concatenate(self._parts(observation))
         except RuntimeWarning:  # where someone wants warnings raised
             with np.errstate(over="ignore"):
-                vector = np.concatenate(
-                    self._parts(observation), axis=None, dtype=np.float32, casting="unsafe"
-                )
+                vector = _concatenate(self._parts(observation))
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise BrokenEpisodeError(
                 f"{self._task} observed what its space does not declare: {type(error).__name__}: "
@@ -82,19 +77,27 @@ class Layout:
         return vector
 
     def check(self, observation: Any) -> None:
-        """Part by part, where `flat` counts only the whole: of a suite's task once an episode."""
+        """Refuse an observation of which a part has another size than declared.
+
+        `flat` compares only the whole, except for the tasks of users.
+        """
         for path, size in zip(self._paths, self._sizes, strict=True):
-            found = np.size(_part(observation, path))
-            if found != size:
+            observed = np.size(_part(observation, path))
+            if observed != size:
                 raise BrokenEpisodeError(
-                    f"{self._task} observed {found} numbers{_at(path)} where its space declares "
+                    f"{self._task} observed {observed} numbers{_at(path)} where its space declares "
                     f"{size}"
                 )
 
 
+def _concatenate(parts: Sequence[Any]) -> np.ndarray:
+    return np.concatenate(parts, axis=None, dtype=np.float32, casting="unsafe")
+
+
 def _getter(paths: list[tuple[Any, ...]]) -> Callable[[Any], Sequence[Any]]:
-    """All parts in order. One level of keys is what simulators have, and they take 30 microseconds
-    a step: it is worth a faster way.
+    """Return a function that takes an observation apart.
+
+    Simulators have one level of keys and step in 30 microseconds: that case has a faster way.
     """
     if len(paths) > 1 and all(len(path) == 1 for path in paths):
         return itemgetter(*(path[0] for path in paths))
@@ -110,6 +113,7 @@ def _part(observation: Any, path: tuple[Any, ...]) -> Any:
 def _boxes(
     space: spaces.Space[Any], path: tuple[Any, ...], task: str
 ) -> Iterator[tuple[tuple[Any, ...], spaces.Box]]:
+    """List the boxes of a space with their keys, or refuse a space that cannot be learned from."""
     if isinstance(space, spaces.Dict):
         for key, inner in space.spaces.items():
             yield from _boxes(inner, (*path, key), task)

@@ -1,5 +1,6 @@
-"""The rules of an episode that are ours to choose, stored with every run: two runs compare only if
-these are equal.
+"""The rules of an episode that this library chooses.
+
+They are stored with every run: two runs compare only if they are equal.
 """
 
 from __future__ import annotations
@@ -16,13 +17,22 @@ Success = Literal["any", "last"]
 
 METAWORLD_LONGEST = 500  # where Meta-World's own simulators refuse to go on
 LONGEST = 10**9
+BOUNDS = {
+    "action_repeat": (1, LONGEST),
+    "time_limit": (0, LONGEST),
+    "metaworld_cap": (1, METAWORLD_LONGEST),
+    "myosuite_cap": (0, LONGEST),
+    "eval_episodes": (1, 10_000),
+}
+CHOICES = {"myosuite_termination": get_args(Termination), "success": get_args(Success)}
 
 
 @final
 @dataclass(frozen=True)
 class Protocol:
-    """How a task is played, beyond what the task itself says. All lengths are in steps of the
-    simulator, whatever the action repeat.
+    """How a task is played, beyond what the task itself says.
+
+    All lengths are in steps of the simulator, whatever the action repeat.
     """
 
     action_repeat: int = 1
@@ -32,9 +42,7 @@ class Protocol:
     metaworld_cap: int = 200
     """steps of a Meta-World episode; officially 500"""
     myosuite_cap: int = 100
-    """steps of any MyoSuite episode, the paper's ten tasks or not; 0 is what each task was
-    registered with
-    """
+    """steps of a MyoSuite episode, of any task; 0 is what each task was registered with"""
     myosuite_termination: Termination = "ignore"
     """what a MyoSuite task's own end does (object dropped, pose lost): ignore plays on to the cap,
     end ends
@@ -45,59 +53,45 @@ class Protocol:
     """episodes of an evaluation; --eval-episodes for short"""
 
     def __post_init__(self) -> None:
-        for field, low, high in (
-            ("action_repeat", 1, LONGEST),
-            ("time_limit", 0, LONGEST),
-            ("metaworld_cap", 1, METAWORLD_LONGEST),
-            ("myosuite_cap", 0, LONGEST),
-            ("eval_episodes", 1, 10_000),
-        ):
+        for field, (low, high) in BOUNDS.items():
             value = getattr(self, field)
             if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+                unit = "episodes" if field == "eval_episodes" else "steps"
                 raise UsageError(
-                    f"{_told(field)} {value!r}: give a number of "
-                    f"{'episodes' if 'episodes' in field else 'steps'}, {low} to {high}"
+                    f"{_in_words(field)} {value!r}: give a number of {unit}, {low} to {high}"
                 )
-        for field, choices in (
-            ("myosuite_termination", get_args(Termination)),
-            ("success", get_args(Success)),
-        ):
-            if getattr(self, field) not in choices:
-                raise UsageError(
-                    f"{_told(field)} {getattr(self, field)!r}: give {' or '.join(choices)}"
-                )
+        for field, choices in CHOICES.items():
+            value = getattr(self, field)
+            if value not in choices:
+                raise UsageError(f"{_in_words(field)} {value!r}: give {' or '.join(choices)}")
         for field in ("time_limit", "metaworld_cap", "myosuite_cap"):
-            if 0 < getattr(self, field) < self.action_repeat:
+            value = getattr(self, field)
+            if 0 < value < self.action_repeat:
                 raise UsageError(
                     f"an action repeat of {self.action_repeat} is longer than a whole episode: "
-                    f"the {_told(field)} is {getattr(self, field)}"
+                    f"the {_in_words(field)} is {value}"
                 )
 
     def cap(self, suite: str, own: int) -> int:
-        """The steps of an episode of a suite's task that has a cap of its own (0 is none); 0 where
-        nothing caps it.
-        """
-        ours = {"metaworld": self.metaworld_cap, "myosuite": self.myosuite_cap}.get(suite, 0)
-        if 0 < (ours or own) < self.time_limit:
-            advice = (
-                f"a time limit only shortens{f'; --protocol.{suite}-cap lengthens' if ours else ''}"
-            )
-            whose = suite if ours else "task's own"
+        """Return the steps of an episode, given the cap of a suite's task itself; 0 is no cap."""
+        suites_cap = {"metaworld": self.metaworld_cap, "myosuite": self.myosuite_cap}.get(suite, 0)
+        cap = suites_cap or own
+        if 0 < cap < self.time_limit:
+            whose = suite if suites_cap else "task's own"
+            advice = f"; --protocol.{suite}-cap lengthens" if suites_cap else ""
             raise UsageError(
-                f"a time limit of {self.time_limit} contradicts the {whose} cap of {ours or own}: "
-                f"{advice}"
+                f"a time limit of {self.time_limit} contradicts the {whose} cap of {cap}: "
+                f"a time limit only shortens{advice}"
             )
-        return min((cap for cap in (ours or own, self.time_limit) if cap), default=0)
+        return min((limit for limit in (cap, self.time_limit) if limit), default=0)
 
     def succeeded(self, before: bool | None, now: bool) -> bool:
-        """Whether an episode counts as a success so far, given that of the steps before (None at
-        the first).
-        """
+        """Say whether an episode counts as a success so far; `before` is None at its first step."""
         return now or (self.success == "any" and bool(before))
 
 
-# The paper's, after its predecessors; and what each suite's authors prescribe. MyoSuite's ask for
-# more than five solved steps: any is nearest.
+# The paper's, after its predecessors, and what each suite's authors prescribe. Those of MyoSuite
+# want more than five solved steps: any is nearest.
 PROTOCOLS = {
     "paper": Protocol(),
     "official": Protocol(
@@ -107,16 +101,17 @@ PROTOCOLS = {
 
 
 def find_protocol(name: str) -> Protocol:
+    """Return the protocol of this name, or refuse it with the nearest name."""
     if name not in PROTOCOLS:
         raise UsageError(
-            f"no protocol is called {name!r}: there are "
-            f"{' and '.join(PROTOCOLS)}{nearest(name, PROTOCOLS.keys())}"
+            f"no protocol is called {name!r}: there are {' and '.join(PROTOCOLS)}"
+            f"{nearest(name, PROTOCOLS.keys())}"
         )
     return PROTOCOLS[name]
 
 
 def require_effect(fields: Iterable[str], *suites: str) -> None:
-    """Refuse to be told how tasks of other suites than these are played."""
+    """Refuse fields that say how tasks of other suites than these are played."""
     for field in fields:
         owner = field.partition("_")[0]
         if owner in ("metaworld", "myosuite") and owner not in suites:
@@ -126,5 +121,5 @@ def require_effect(fields: Iterable[str], *suites: str) -> None:
             )
 
 
-def _told(field: str) -> str:
+def _in_words(field: str) -> str:
     return field.replace("_", " ")

@@ -1,5 +1,6 @@
-"""The DeepMind control suite as Gymnasium environments, without a layer between: the numbers are
-those of shimmy, the order is the declared one.
+"""The DeepMind control suite as Gymnasium environments.
+
+There is no layer between: the numbers are those of shimmy, in the order that the suite declares.
 """
 
 from __future__ import annotations
@@ -19,18 +20,15 @@ from dualac.envs.protocol import Protocol
 from dualac.envs.suites.packages import imported, silence
 from dualac.errors import BrokenEpisodeError, UsageError
 
-UNLIMITED = (
-    1e10  # MuJoCo's mjMAXVAL: what dm_control gives as the bound of an actuator that has none
-)
+# MuJoCo's mjMAXVAL, which dm_control gives as the bound of an actuator that has none.
+UNLIMITED = 1e10
 SUITE_STEPS = 1000  # the length of every episode of the suite but LQR's
 HEIGHT, WIDTH, CAMERA = 480, 640, 0
 
 
 @final
 class ControlSuite(gymnasium.Env):
-    """One task of the suite. Its observation is the suite's own dictionary, in the suite's order;
-    `make` flattens it.
-    """
+    """One task of the suite; its observation is the suite's own dictionary."""
 
     metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012  gymnasium declares it so
 
@@ -39,44 +37,36 @@ class ControlSuite(gymnasium.Env):
     ) -> None:
         self._name = f"dmc/{domain}-{task}"
         suite, self._diverged = _suite()
-        self._last = (
-            import_module("dm_env").StepType.LAST
-        )  # compared by identity: simulators step in 30 microseconds, and asking costs half of one
+        # Compared by identity, which is faster: simulators step in 30 microseconds.
+        self._last = import_module("dm_env").StepType.LAST
         if render:
             _check_drawing(self._name)
         with silence():
-            # LQR draws its very model when it is built: a fixed draw makes it one task. Every other
-            # task draws only in reset.
+            # LQR draws its model when it is built: a fixed draw makes it one task. Others draw only
+            # in reset.
             self._env = suite.load(domain, task, task_kwargs={"random": 0})
         self._env.task._random = np.random.RandomState()
         self.render_mode = "rgb_array" if render else None
         self.metadata = {**self.metadata, "render_fps": round(1 / self._env.control_timestep())}
         if not render:
-            # quadruped-escape asks for an OpenGL context in reset, to upload its terrain; training
+            # quadruped-escape wants an OpenGL context in reset, to upload its terrain; training
             # must never need one.
             self._env.physics._make_rendering_contexts = lambda: None
         self._frame = {"height": height, "width": width, "camera_id": CAMERA}
-        declared = self._env.observation_spec().items()
-        self.observation_space = spaces.Dict(
-            OrderedDict(
-                (name, spaces.Box(-np.inf, np.inf, spec.shape, np.float64))
-                for name, spec in declared
-            )
+        boxes: OrderedDict[str, spaces.Space[Any]] = OrderedDict(
+            (name, spaces.Box(-np.inf, np.inf, spec.shape, np.float64))
+            for name, spec in self._env.observation_spec().items()
         )
+        self.observation_space = spaces.Dict(boxes)
         self.action_space = _actions(self._env.action_spec())
-        self.cap = (
-            math.ceil(self._env._step_limit)
-            if math.isfinite(self._env._step_limit)
-            else SUITE_STEPS
-        )
+        limit = self._env._step_limit
+        self.cap = math.ceil(limit) if math.isfinite(limit) else SUITE_STEPS
         self._open = True
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Without a seed the task draws on from where it is, as Gymnasium has it: from entropy, if
-        it never had a seed.
-        """
+        """Begin an episode, of this seed or as the task draws on from where it is."""
         if options:
             raise UsageError(
                 f"{self._name}: the control suite's reset has no options, not even "
@@ -107,30 +97,29 @@ class ControlSuite(gymnasium.Env):
 
 
 def load(name: str, protocol: Protocol, render: bool) -> Loaded:
+    """Build the task `<domain>-<task>`."""
     domain, _, task = name.partition("-")
     env = ControlSuite(domain, task, render)
     return Loaded(env, env.cap)
 
 
 def _actions(spec: Any) -> spaces.Box:
-    """LQR's actuators have no limits; the box that all the suite's other tasks have, or nearly,
-    stands in for none.
-    """
+    """Return the box of actions, [-1, 1] where an actuator has no limits, as in LQR."""
     limited = np.abs(np.stack([spec.minimum, spec.maximum])).max(axis=0) < UNLIMITED
     low, high = np.where(limited, spec.minimum, -1.0), np.where(limited, spec.maximum, 1.0)
     return spaces.Box(low, high, spec.shape, np.float64)
 
 
 def _suite() -> tuple[Any, type[RuntimeError]]:
-    """The suite, and the error by which it says that its physics blew up."""
-    return imported("dmc", "dm_control.suite"), imported(
-        "dmc", "dm_control.rl.control"
-    ).PhysicsError
+    """Import the suite, and the error that it raises where its physics blew up."""
+    control = imported("dmc", "dm_control.rl.control")
+    return imported("dmc", "dm_control.suite"), control.PhysicsError
 
 
 def _check_drawing(name: str) -> None:
-    """dm_control chooses how to draw when it is imported; drawing with the wrong choice does not
-    fail, it aborts the process.
+    """Refuse to draw otherwise than dm_control chose when it was imported.
+
+    That would not fail: it would abort the process.
     """
     from dm_control import _render
 

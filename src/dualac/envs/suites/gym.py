@@ -1,4 +1,4 @@
-"""Any task of Gymnasium's registry, the user's own among them."""
+"""Tasks of Gymnasium's registry, a user's own among them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from dualac.errors import BrokenEpisodeError, UsageError
 
 @final
 class Simulated(gymnasium.Wrapper):
-    """A MuJoCo task, which would go on in silence from its first state where its simulation blew
-    up.
+    """A MuJoCo task whose episode is broken where its simulation blew up.
+
+    MuJoCo itself goes on from the first state, in silence.
     """
 
     def __init__(self, env: gymnasium.Env, name: str) -> None:
@@ -33,43 +34,33 @@ class Simulated(gymnasium.Wrapper):
 
 
 def load(name: str, protocol: Protocol, render: bool) -> Loaded:
-    """The environment of a registered id; `canonical` has imported the module of a `module:id` and
-    found the id.
+    """Build the environment of an id that `canonical` found in the registry.
 
-    Gymnasium's own time limit and checker are left off: the limit is handed on, so that one place
-    counts steps and sees what the task really answers.
+    Gymnasium's own time limit and checker are left off. The limit is handed on, so that one place
+    counts steps and sees what the task itself returns.
     """
     spec = gymnasium.registry[name.rpartition(":")[2]]
     simulated = str(spec.entry_point).startswith("gymnasium.envs.mujoco")
     if simulated:
         imported("mujoco", "mujoco")
-    with (
-        silence() if simulated else nullcontext()
-    ):  # its models' old spelling; what a user's own environment says is theirs to see
+    # Gymnasium's own models warn of an old spelling. What a user's environment prints is shown.
+    with silence() if simulated else nullcontext():
         env = _make(name, spec, render)
     if render and env.render_mode != "rgb_array":
         env.close()
         raise UsageError(f"gym/{name} cannot be drawn: it offers no rgb_array frames")
-    return Loaded(
-        Simulated(env, f"gym/{name}")
-        if hasattr(getattr(env.unwrapped, "data", None), "warning")
-        else env,
-        spec.max_episode_steps or 0,
-    )
+    if hasattr(getattr(env.unwrapped, "data", None), "warning"):
+        env = Simulated(env, f"gym/{name}")
+    return Loaded(env, spec.max_episode_steps or 0)
 
 
 def _make(name: str, spec: EnvSpec, render: bool) -> gymnasium.Env:
+    options = {"render_mode": "rgb_array"} if render else {}
     try:
-        if render:
-            return gymnasium.make(
-                spec, max_episode_steps=-1, disable_env_checker=True, render_mode="rgb_array"
-            )
-        return gymnasium.make(spec, max_episode_steps=-1, disable_env_checker=True)
+        return gymnasium.make(spec, max_episode_steps=-1, disable_env_checker=True, **options)
     except ENDINGS:
         raise
-    except (
-        BaseException
-    ) as error:  # under construction: whatever it raises, the sentence must name the task
+    except BaseException as error:  # the user's own code may raise anything
         advice = f"; {PORT_IT}" if "gymnasium.Env" in str(error) else ""
         raise UsageError(
             f"gym/{name} cannot be made: {' '.join(str(error).split())} "

@@ -1,5 +1,6 @@
-"""Meta-World's arm, one task at a time, the goal in sight and drawn anew for each episode from its
-whole range.
+"""Meta-World's arm, one task at a time.
+
+The goal is in sight, and drawn from its whole range for each episode.
 """
 
 from __future__ import annotations
@@ -20,25 +21,25 @@ CAMERA = "corner2"
 
 @final
 class Sawyer(gymnasium.Wrapper):
-    """The suite's bare class, not its MT1 wrapper: that one chooses among 50 goals and cannot be
-    seeded at a reset.
+    """One task: the suite's own class, without its MT1 wrapper.
+
+    The wrapper chooses among 50 goals and cannot be seeded at a reset.
     """
 
     def __init__(self, name: str, render: bool) -> None:
         self._name = f"metaworld/{name}"
         classes = imported("metaworld", "metaworld.env_dict").ALL_V3_ENVIRONMENTS
+        options = {"render_mode": "rgb_array", "camera_name": CAMERA} if render else {}
         with silence():
-            env = (
-                classes[f"{name}-{VERSION}"](render_mode="rgb_array", camera_name=CAMERA)
-                if render
-                else classes[f"{name}-{VERSION}"]()
-            )
-        env._freeze_rand_vec = False  # another goal and start for each episode ...
-        env.seeded_rand_vec = True  # ... drawn from the seed, not from NumPy's global generator
+            env = classes[f"{name}-{VERSION}"](**options)
+        # Each episode has another goal and start, drawn from its seed, not from NumPy's global
+        # generator.
+        env._freeze_rand_vec = False
+        env.seeded_rand_vec = True
         env._set_task_called = True
         env._partially_observable = False
-        # The space was computed, and kept, while the goal was hidden: every step would clip the
-        # goal to its bounds, which are nought.
+        # The space was computed and kept while the goal was hidden: its bounds there are zero, and
+        # every step would clip the goal to them.
         del env.sawyer_observation_space
         env.observation_space = env.sawyer_observation_space
         super().__init__(env)
@@ -62,10 +63,10 @@ class Sawyer(gymnasium.Wrapper):
         return answer
 
     def render(self) -> Any:
-        return np.ascontiguousarray(
-            self._suite.render()[::-1, ::-1]
-        )  # the camera hangs upside down
+        # The camera hangs upside down.
+        return np.ascontiguousarray(self._suite.render()[::-1, ::-1])
 
 
 def load(name: str, protocol: Protocol, render: bool) -> Loaded:
+    """Build the task; the protocol's own cap ends its episodes."""
     return Loaded(Sawyer(name, render), 0)

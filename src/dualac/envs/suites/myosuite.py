@@ -15,17 +15,18 @@ from dualac.envs.suites.packages import diverged, imported, silence
 from dualac.envs.tasks import MYOSUITE
 from dualac.errors import BrokenEpisodeError, UsageError
 
-# What a task's model was built from. Some tasks read it at each reset, none writes it: environments
-# of one task share it, of a hand 94 MB.
+# What the model of a task was built from, 94 MB for a hand. Some tasks read it at each reset, none
+# writes it: the environments of one task share it.
 _plans: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
-# where a model has it: MyoSuite's own choice shows the whole room, and a hand as a few pixels
+# Used where the model has it: MyoSuite's own shows the whole room, and a hand as a few pixels.
 CAMERA = "hand_side_inter"
 
 
 @final
 class Muscles(gymnasium.Wrapper):
-    """One registered task, whose own end counts or does not. The simulation's end, when it blows
-    up, is no end of the task.
+    """One registered task, whose own end counts or does not.
+
+    Where the simulation blows up, the episode is broken: that is no end of the task.
     """
 
     def __init__(self, env: gymnasium.Env, name: str, ends: bool) -> None:
@@ -33,7 +34,7 @@ class Muscles(gymnasium.Wrapper):
         self._name, self._ends = name, ends
         self._data: Any = getattr(env.unwrapped, "data", None)
         model = getattr(env.unwrapped, "model", None)
-        self._built = [(array, array.copy()) for array in (_changeable(model) if model else ())]
+        self._as_built = [(array, array.copy()) for array in (_changeable(model) if model else ())]
         cameras = {model.camera(number).name for number in range(model.ncam)} if model else set()
         if CAMERA in cameras:
             env.unwrapped.render_camera = CAMERA  # pyright: ignore[reportAttributeAccessIssue]
@@ -46,13 +47,9 @@ class Muscles(gymnasium.Wrapper):
             raise UsageError(
                 f"{self._name}: MyoSuite's reset has no options, not even {', '.join(options)}"
             )
-        for (
-            array,
-            built,
-        ) in (
-            self._built
-        ):  # some tasks change their model at a reset by adding to what the reset before left
-            array[...] = built
+        # Some tasks change their model at a reset by adding to what the reset before left.
+        for array, as_built in self._as_built:
+            array[...] = as_built
         return self.env.reset(seed=seed)
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
@@ -63,9 +60,9 @@ class Muscles(gymnasium.Wrapper):
 
 
 def load(name: str, protocol: Protocol, render: bool) -> Loaded:
-    os.environ.setdefault(
-        "HF_HUB_OFFLINE", "1"
-    )  # two of its tasks would fetch motions from the network, which nobody asked for
+    """Build the task; refuse one that does not build, whatever it raises."""
+    # Two tasks would fetch motions from the network.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
     imported("myosuite", "myosuite")
     spec = gymnasium.registry[MYOSUITE[name].id if name in MYOSUITE else name]
     options = {"render_mode": "rgb_array"} if render else {}
@@ -75,8 +72,7 @@ def load(name: str, protocol: Protocol, render: bool) -> Loaded:
             if (plan := getattr(env.unwrapped, "_mj_spec", None)) is not None:
                 env.unwrapped._mj_spec = _plans.setdefault(name, plan)  # pyright: ignore[reportAttributeAccessIssue]
             muscles = Muscles(env, f"myosuite/{name}", protocol.myosuite_termination == "end")
-    except Exception as error:
-        # a task whose parts are not installed raises whatever the part that needs them raises
+    except Exception as error:  # a part that is not installed may raise anything
         raise UsageError(
             f"myosuite/{name} cannot be made: {' '.join(str(error).split())} "
             f"({type(error).__name__})"
@@ -85,14 +81,15 @@ def load(name: str, protocol: Protocol, render: bool) -> Loaded:
 
 
 def _changeable(model: Any) -> list[np.ndarray]:
-    """Of a model the numbers that a task may change and go on from: all but the shapes of meshes
-    and skins, half of it, which a task changes, if at all, from what they were built as. Of the
-    boxes around shapes only a body's move with it.
+    """List the arrays of a model that a task may change and go on from.
+
+    Left out is half of the model: the shapes of meshes and skins, which tasks change, if at all,
+    from what they were built as. Of the boxes around shapes only those of bodies move.
     """
     names = [name for name in dir(model) if not name.startswith(("_", "mesh_", "skin_", "bvh_"))]
+    values = [getattr(model, name) for name in names]
+    arrays = [
+        value for value in values if isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    ]
     around_bodies = model.bvh_aabb[: (model.body_bvhadr + model.body_bvhnum).max()]
-    return [
-        array
-        for name in names
-        if isinstance(array := getattr(model, name), np.ndarray) and array.dtype.kind == "f"
-    ] + [around_bodies]
+    return [*arrays, around_bodies]

@@ -1,6 +1,4 @@
-"""Suites as packages: imported when a task is made and not before, in silence, and compared with
-the versions that were tested.
-"""
+"""Suites as packages: imported in silence, and compared with the versions that were tested."""
 
 from __future__ import annotations
 
@@ -22,19 +20,18 @@ from dualac.machine.memory import give_back
 
 LOGGER = logging.getLogger("dualac.envs")
 MUJOCO = logging.getLogger("mujoco")
-BLOWN_UP = slice(3, 7)  # MuJoCo's warnings of bad positions, velocities, accelerations and controls
+# MuJoCo's warnings of bad positions, velocities, accelerations and controls.
+BLOWN_UP = slice(3, 7)
 
 
 class Range(NamedTuple):
-    """The versions of a package with which every task was tested: from the first on, below the
-    second.
-    """
+    """The versions of a package with which every task was tested."""
 
     first: str
     below: str
 
 
-# The bounds of pyproject.toml; a test holds them equal. MuJoCo is everybody's simulator, and
+# The bounds of pyproject.toml; a test holds them equal. Every suite simulates with MuJoCo, and
 # Meta-World breaks with 3.17.
 TESTED = {
     "dm_control": Range("1.0.49", "1.0.50"),
@@ -45,51 +42,50 @@ TESTED = {
 
 
 def imported(suite: str, module: str) -> Any:
-    """A module of a suite's package; a sentence with the command where the package is missing or
-    does not import.
+    """Import a module of a suite's package.
+
+    Where the package is missing or does not import, the error says what to install or to set.
     """
     package = module.partition(".")[0]
     try:
         with silence():
-            import_module(
-                package
-            )  # first by itself: a submodule that is loaded already would be found without it
-            found = import_module(module)
+            # The package first: a submodule that is loaded already would be returned without it.
+            import_module(package)
+            answer = import_module(module)
             _tame_mujoco(import_module("mujoco"))
     except ModuleNotFoundError as error:
         advice = f"pip install 'dualac[{suite}]'"
         if (error.name or "").partition(".")[0] == package:
             raise UsageError(f"{suite} tasks need {package}: {advice}") from error
         raise UsageError(f"{package} does not import: {error}; {advice}") from error
-    except (
-        ImportError,
-        RuntimeError,
-        AttributeError,
-    ) as error:  # an OpenGL that MUJOCO_GL asks for and the machine has not
+    except (ImportError, RuntimeError, AttributeError) as error:
+        # An OpenGL that MUJOCO_GL names and the machine lacks.
         raise UsageError(
             f"{package} does not import: {error}; is MUJOCO_GL right for this machine?"
         ) from error
-    for one in (package, "mujoco"):
-        compare(one)
-    return found
+    for name in (package, "mujoco"):
+        warn_if_untested(name)
+    return answer
 
 
 @functools.cache  # said once, not at every task
-def compare(package: str) -> None:
-    """Warn of a version that was not tested."""
-    found, tested = version(package), TESTED[package]
-    if found is not None and not _ordered(tested.first) <= _ordered(found) < _ordered(tested.below):
+def warn_if_untested(package: str) -> None:
+    """Warn of an installed version with which the tasks were not tested."""
+    installed, tested = version(package), TESTED[package]
+    if installed is None:
+        return
+    if not _ordered(tested.first) <= _ordered(installed) < _ordered(tested.below):
         LOGGER.warning(
-            "%s %s is installed, but tasks were tested with %s up to, not including, %s: %s",
+            "%s %s is installed, but tasks were tested with %s up to, not including, %s: episodes "
+            "may differ",
             package,
-            found,
+            installed,
             *tested,
-            "episodes may differ",
         )
 
 
 def version(package: str) -> str | None:
-    """That of the installed package, if one is."""
+    """Return the version of a package, or None where it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -97,13 +93,15 @@ def version(package: str) -> str | None:
 
 
 def _ordered(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", version.partition("+")[0])[:3])
+    release = version.partition("+")[0]
+    return tuple(int(number) for number in re.findall(r"\d+", release)[:3])
 
 
 @contextlib.contextmanager
 def silence() -> Iterator[None]:
-    """Nothing reaches the terminal, be it printed by Python, by C or as a warning: for imports and
-    builds, whose banners nobody can act on.
+    """Keep from the terminal what Python or C prints or warns of in the `with` block.
+
+    It is for imports and builds, whose banners nobody can act on.
     """
     levels = {logger: logger.level for logger in (logging.getLogger("absl"), MUJOCO)}
     handlers = logging.root.handlers[:]
@@ -120,17 +118,15 @@ def silence() -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
-        logging.root.handlers[:] = (
-            # one that was added meanwhile writes where nobody reads, and so would our own warnings
-            handlers
-        )
+        # A handler that was added meanwhile writes where nobody reads; our own warnings would too.
+        logging.root.handlers[:] = handlers
         for logger, level in levels.items():
             logger.setLevel(level)
 
 
 @contextlib.contextmanager
 def _closed(descriptor: int) -> Iterator[None]:
-    """What C writes to it goes nowhere. What Python wrote before it is written first."""
+    """Send what C writes to a descriptor nowhere, after what Python wrote before."""
     stream = sys.__stdout__ if descriptor == 1 else sys.__stderr__
     try:
         if stream is not None:
@@ -150,26 +146,27 @@ def _closed(descriptor: int) -> Iterator[None]:
 
 
 def _tame_mujoco(mujoco: Any) -> None:
-    """It would write its warnings into MUJOCO_LOG.TXT of the current folder: log them instead,
-    unless someone listens already. And it would keep what it read from files, to read it faster
-    again, of the dog 115 MB: a run does so once.
+    """Have MuJoCo log its warnings, and keep nothing of the files that it read.
+
+    Else it writes its warnings to MUJOCO_LOG.TXT of the current folder, and keeps 115 MB of the
+    dog's files, to read them faster the next time: a run reads them once.
     """
     if mujoco.get_mju_user_warning() is None:
         mujoco.set_mju_user_warning(MUJOCO.warning)
     mujoco.mj_setCacheCapacity(mujoco.mj_getCache(), 0)
 
 
-def let_go() -> None:
-    """Give back what building a model took, 170 MB of the dog: MuJoCo keeps the plan of the last
-    one.
-    """
+def release_after_build() -> None:
+    """Release the memory that building a model took, 170 MB for the dog."""
     if mujoco := sys.modules.get("mujoco"):
-        mujoco.MjModel.from_xml_string("<mujoco/>")  # the last one from now on
+        # MuJoCo keeps the plan of the last model; from now on that is this empty one.
+        mujoco.MjModel.from_xml_string("<mujoco/>")
     give_back()
 
 
 def diverged(data: Any) -> bool:
-    """Whether a simulation blew up since its reset: MuJoCo then starts it again from its first
-    state, amid the episode, and only counts.
+    """Say whether a simulation blew up since its reset.
+
+    MuJoCo then starts it again from its first state, amid the episode, and only counts.
     """
     return bool(data.warning.number[BLOWN_UP].any())
