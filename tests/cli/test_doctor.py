@@ -76,14 +76,14 @@ def test_what_is_missing_or_differs_is_named_with_what_to_install(
     unhurried.setattr(
         doctor,
         "version",
-        lambda name: {"dm_control": None, "flax": "0.0.1"}.get(name, doctor.TESTED[name]),
+        lambda name: {"dm_control": None, "gymnasium": "0.0.1"}.get(name, doctor.TESTED[name]),
     )
     assert cli.run(["doctor"]) == 0
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
     assert "missing: pip install 'dualac[dmc]'" in lines["dm_control"]
-    assert "0.0.1" in lines["flax"]
-    assert "differs" in lines["flax"]
-    assert lines["optax"].rstrip().endswith("ok")
+    assert "0.0.1" in lines["gymnasium"]
+    assert "differs" in lines["gymnasium"]
+    assert lines["numpy"].rstrip().endswith("ok")
 
 
 def test_a_way_of_drawing_that_does_not_exist_draws_nothing(monkeypatch: pytest.MonkeyPatch):

@@ -353,8 +353,7 @@ def test_what_does_not_fit_is_refused():
 
 def test_which_kernels_a_run_has_is_part_of_what_decides_its_bits():
     code = (
-        "from dualac.machine.cores import pin; from dualac.machine.fingerprint import fingerprint; "
-        "pin(1); print(fingerprint()['kernels'])"
+        "from dualac.machine.cores import pin; from dualac import ops; pin(1); print(ops.maker())"
     )
     one, again = (
         python("-c", code, JAX_COMPILATION_CACHE_DIR="").stdout.strip() for _ in range(2)

@@ -31,13 +31,16 @@ from dualac.machine.messages import Finding, Finished
 
 # The versions of requirements.lock, with which every test passes; a test holds the two equal.
 TESTED = {
-    "jax": "0.10.2", (
-        "jaxlib"
-    ): "0.10.2", "flax": (
-        "0.12.8"
-    ), "optax": "0.2.8", "numpy": "2.4.6", "gymnasium": "1.2.3", "safetensors": "0.8.0",
-    "mujoco": "3.16.0", "dm_control": "1.0.49", "metaworld": "3.0.0", "myosuite": "3.0.0",
-}  # fmt: skip
+    "jax": "0.10.2",
+    "jaxlib": "0.10.2",
+    "numpy": "2.4.6",
+    "gymnasium": "1.2.3",
+    "safetensors": "0.8.0",
+    "mujoco": "3.16.0",
+    "dm_control": "1.0.49",
+    "metaworld": "3.0.0",
+    "myosuite": "3.0.0",
+}
 OPTIONAL = {
     "mujoco": "mujoco",
     "dm_control": "dmc",

@@ -7,73 +7,71 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from dualac.machine.children import COMMAND
 from dualac.machine.compilation import COMPILER, cpu_model
 from dualac.machine.cores import usable_cores
+from dualac.parts.as_json import difference
 
-VERSIONS = (
-    "dualac",
-    "jax",
-    "jaxlib",
-    "flax",
-    "optax",
-    "numpy",
-    "gymnasium",
-    "mujoco",
-    "dm_control",
-    "metaworld",
-    "myosuite",
-)
+ARITHMETIC = ("jax", "jaxlib", "numpy")  # packages that decide the bits of every run
+SIMULATORS = ("gymnasium", "mujoco", "dm_control", "metaworld", "myosuite")
+
+Fingerprint = dict[str, Any]
 
 
 @functools.cache
 def versions() -> dict[str, str]:
-    found = {}
-    for name in VERSIONS:
+    """Return the versions of this library and of the packages it calculates or simulates with."""
+    return versions_of(("dualac", *ARITHMETIC, *SIMULATORS))
+
+
+def versions_of(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of those packages that are installed."""
+    installed = {}
+    for name in packages:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
+            installed[name] = importlib.metadata.version(name)
+    return installed
 
 
-def fingerprint() -> dict[str, Any]:
-    """What decides a run's bits beside its spec. A run resumed under another fingerprint is no
-    longer exact, and says so.
+def fingerprint(simulators: Iterable[str], kernels: str) -> Fingerprint:
+    """Return what decides a run's bits beside its spec.
+
+    `simulators` are the packages that its task is made of, `kernels` is what `ops.identity` says.
+    A run resumed under another fingerprint is no longer exact, and says so.
     """
     import jax
 
-    from dualac.ops import maker
-
-    numeric = (
-        "jax",
-        "jaxlib",
-        "flax",
-        "optax",
-        "numpy",
-        "gymnasium",
-        "mujoco",
-        "dm_control",
-        "metaworld",
-        "myosuite",
-    )
+    on_cpu = jax.default_backend() == "cpu"
     return {
-        "versions": {name: version for name, version in versions().items() if name in numeric},
+        "versions": versions_of((*ARITHMETIC, *simulators)),
         "platform": jax.default_backend(),
-        "device": cpu_model() if jax.default_backend() == "cpu" else jax.devices()[0].device_kind,
+        "device": cpu_model() if on_cpu else jax.devices()[0].device_kind,
         "cores": len(usable_cores()),
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
         "compiler": COMPILER,
         "matmul_precision": str(jax.config.jax_default_matmul_precision),  # pyright: ignore[reportAttributeAccessIssue]
-        "kernels": maker(),
+        "kernels": kernels,
     }
 
 
-def describe() -> dict[str, Any]:
-    """machine.json: the fingerprint, and where and from what code the run was started."""
+def changes(here: Fingerprint, there: Fingerprint) -> list[str]:
+    """Return the lines in which a checkpoint's fingerprint differs from that of this process.
+
+    Versions of packages that decide nothing any more are passed over: earlier versions of this
+    library wrote down more of them.
+    """
+    deciding = {name: there["versions"].get(name) for name in here["versions"]}
+    return difference(here, there | {"versions": deciding})
+
+
+def describe(decisive: Fingerprint) -> dict[str, Any]:
+    """Return what machine.json holds: the fingerprint, and where the run was started."""
     return {
-        "fingerprint": fingerprint(),
+        "fingerprint": decisive,
         **origin(),
         "lock": _lock_digest(),
         "python": platform.python_version(),
@@ -84,9 +82,7 @@ def describe() -> dict[str, Any]:
 
 
 def origin() -> dict[str, Any]:
-    """Where, by what command and from what code a run is taken up: what may be another each
-    time.
-    """
+    """Return where, by what command and from what code a run is taken up, each time anew."""
     return {
         "host": platform.node(),
         "command": os.environ.get(COMMAND, ""),
@@ -97,21 +93,22 @@ def origin() -> dict[str, Any]:
 
 
 def _lock_digest() -> str:
-    """Of the versions that this checkout names, if it is one."""
+    """Return the SHA-256 of the versions that this checkout names, if it is one."""
     lock = Path(__file__).resolve().parents[3] / "requirements.lock"
     return hashlib.sha256(lock.read_bytes()).hexdigest() if lock.exists() else ""
 
 
 @functools.cache
-def _git(*words: str) -> str:
-    """Of the checkout this package runs from, if it is one, when it was first asked: what changes
-    later is not what is running.
+def _git(*args: str) -> str:
+    """Ask git about the checkout this package runs from, if it is one.
+
+    Only the first answer counts: what changes later is not what is running.
     """
-    here = Path(__file__).resolve().parents[3]
-    if not (here / ".git").exists():
+    checkout = Path(__file__).resolve().parents[3]
+    if not (checkout / ".git").exists():
         return ""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         return subprocess.run(
-            ["git", *words], cwd=here, capture_output=True, text=True, timeout=10, check=False
+            ["git", *args], cwd=checkout, capture_output=True, text=True, timeout=10, check=False
         ).stdout.strip()
     return ""

@@ -17,14 +17,14 @@ import jax
 import numpy as np
 
 from dualac import ops
+from dualac.envs.suites.packages import simulators
 from dualac.errors import DataError, DualacError, Interrupted, RunFailedError, TryAgainError
 from dualac.machine.compilation import use_compilation_cache
 from dualac.machine.cores import helping_cores
 from dualac.machine.disk import is_disk_trouble
-from dualac.machine.fingerprint import describe, fingerprint, origin
+from dualac.machine.fingerprint import changes, describe, fingerprint, origin
 from dualac.machine.memory import give_back, give_back_heap
 from dualac.machine.messages import Progress, Report, RunWarning, Stage
-from dualac.parts.as_json import difference
 from dualac.runs.lock import owned
 from dualac.training.checkpoint import Snapshot
 from dualac.training.evaluation import Broken, PendingEvaluation, ValueComparison, summary
@@ -78,7 +78,7 @@ class Session:
         use_compilation_cache()
         self.rollouts = [Rollout(path, flags, together=len(paths)) for path in paths]
         self.run = self.rollouts[0].run
-        self.fingerprint = fingerprint()
+        self.fingerprint = fingerprint(simulators(self.run.task), ops.maker())
         self.step = 0
         self.running = False  # whether it came as far as to its first step
         self._report = report
@@ -369,7 +369,7 @@ class Session:
         for rollout in self.rollouts:
             rollout.start_over()
             rollout.log.rewind({})
-            write_json(rollout.path / "machine.json", describe())
+            write_json(rollout.path / "machine.json", describe(self.fingerprint))
             self._test_replay(rollout)
             rollout.begin_episode(0)
         self._fresh = True
@@ -377,10 +377,10 @@ class Session:
         self.report_progress("started")
 
     def _resume(self, snapshots: list[Snapshot], *, allow_inexact: bool) -> None:
-        changes = [
-            difference(self.fingerprint, snapshot.facts["fingerprint"]) for snapshot in snapshots
+        changed_lines = [
+            changes(self.fingerprint, snapshot.facts["fingerprint"]) for snapshot in snapshots
         ]
-        for rollout, changed in zip(self.rollouts, changes, strict=True):
+        for rollout, changed in zip(self.rollouts, changed_lines, strict=True):
             if changed and not allow_inexact:
                 raise DataError(
                     f"{rollout.path} cannot be resumed to the bit here ({'; '.join(changed)}); "
@@ -389,7 +389,7 @@ class Session:
         self.step = snapshots[0].step
         self.learner.restore(snapshots)  # first: all is compiled before the replays are read
         give_back_heap()
-        for rollout, snapshot, changed in zip(self.rollouts, snapshots, changes, strict=True):
+        for rollout, snapshot, changed in zip(self.rollouts, snapshots, changed_lines, strict=True):
             rollout.checkpoints.refill(rollout.replay)
             self._test_replay(rollout)
             trouble = rollout.restore(snapshot)

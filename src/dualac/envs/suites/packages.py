@@ -40,6 +40,19 @@ TESTED = {
     "mujoco": Range("3.16", "3.17"),
 }
 
+# The packages that decide what an episode is, for each suite. A gym task may be one of MuJoCo's.
+SIMULATORS = {
+    "dmc": ("dm_control", "mujoco"),
+    "metaworld": ("metaworld", "gymnasium", "mujoco"),
+    "myosuite": ("myosuite", "gymnasium", "mujoco"),
+    "gym": ("gymnasium", "mujoco"),
+}
+
+
+def simulators(task: str) -> tuple[str, ...]:
+    """Return the packages whose versions decide the episodes of a task, by its canonical name."""
+    return SIMULATORS[task.partition("/")[0]]
+
 
 def imported(suite: str, module: str) -> Any:
     """Import a module of a suite's package.
