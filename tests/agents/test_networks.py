@@ -8,14 +8,19 @@ import numpy as np
 import pytest
 from tests.support.tiny import compiled
 
+from dualac.agents import networks
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.critics import Quantile, Scalar
-from dualac.agents.networks import Critics, DeterministicActor, dormant
 from dualac.agents.optimist import OptimisticActor
 from dualac.agents.policies import Deterministic, Soft
 from dualac.types import Spec
 
 CHEETAH = Spec(obs_dim=17, action_dim=6)
+WEIGHTS = (
+    [0.19935544, -0.5617649, -0.11724246],
+    [0.1016326, 0.07754885, 0.26741755],
+    [0.16097365, 0.66780216, -0.38489404],
+)
 
 
 def numbers(params):
@@ -202,16 +207,30 @@ def with_activity(params, trunk, *activity):
     ],
 )
 def test_dormant_is_the_share_of_units_that_say_next_to_nothing(activity, share):
-    network, obs = DeterministicActor((4,), 2), jnp.ones((5, 3))
-    params = jax.eval_shape(network.init, jax.random.key(0), obs)
-    assert float(dormant(network, with_activity(params, "Trunk_0", *activity), obs)) == share
+    params = networks.init_deterministic_actor(jax.random.key(0), Spec(3, 2), (4,))
+    asleep = networks.dormant(with_activity(params, "Trunk_0", *activity), jnp.ones((5, 3)))
+    assert float(asleep) == share
 
 
 def test_dormant_units_are_counted_in_every_critic_against_their_own_layer():
     """The second critic is a hundred times louder: beside it the first would seem asleep."""
-    network, at = Critics(2, (4,), layer_norm=False), (jnp.ones((5, 3)), jnp.ones((5, 2)))
-    params = with_activity(
-        jax.eval_shape(network.init, jax.random.key(0), *at), "critic_0", 1.0, 1.0, 0.0, 1.0
-    )
+    params = Scalar(k=2, hidden=(4,)).init(jax.random.key(0), Spec(3, 2)).online.params
+    params = with_activity(params, "critic_0", 1.0, 1.0, 0.0, 1.0)
     params["params"]["critic_1"]["Dense_0"]["bias"] = jnp.full(4, 100.0)
-    assert float(dormant(network, params, *at)) == 1 / 8
+    assert float(networks.dormant(params, jnp.ones((5, 3)), jnp.ones((5, 2)))) == 1 / 8
+
+
+def test_layer_norm_has_mean_zero_and_variance_one_before_its_scale_and_bias():
+    x = jnp.asarray([[1.0, 2.0, 3.0, 6.0]])  # of mean 3 and variance 3.5
+    found = networks.layer_norm(x, jnp.asarray([1.0, 1.0, 2.0, 1.0]), jnp.asarray([0, 0, 5.0, 1]))
+    root = math.sqrt(3.5)
+    np.testing.assert_allclose(found, [[-2 / root, -1 / root, 5.0, 3 / root + 1]], rtol=1e-5)
+
+
+def test_initial_weights_are_those_of_every_version_before():
+    """Drawn by flax 0.12.8, once: a kernel's key is a function of the seed and of its name."""
+    actor = Soft(hidden=(8,)).init(jax.random.key(5), Spec(3, 2)).actor.params["params"]
+    value = Scalar(k=2, hidden=(8,)).init(jax.random.key(5), Spec(3, 2)).online.params["params"]
+    np.testing.assert_allclose(actor["Trunk_0"]["Dense_0"]["kernel"][0, :3], WEIGHTS[0], rtol=1e-5)
+    np.testing.assert_allclose(actor["log_std"]["kernel"][:3, 0], WEIGHTS[1], rtol=1e-5)
+    np.testing.assert_allclose(value["value_1"]["kernel"][:3, 0], WEIGHTS[2], rtol=1e-5)

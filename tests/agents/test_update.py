@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 from jax.scipy.stats import norm
 from tests.support import tiny
@@ -19,8 +18,8 @@ from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.critics import Critic, CriticState, Regression, Scalar
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.explorers import FromPolicy
-from dualac.agents.networks import Critics, GaussianActor, Perturbation
-from dualac.agents.optimizer import Trained, polyak_average
+from dualac.agents.networks import critics, gaussian_actor, perturbation
+from dualac.agents.optimizer import Trained
 from dualac.agents.pessimism import Bandit, Fixed, SubsetMin
 from dualac.agents.policies import Policy
 from dualac.errors import UsageError
@@ -156,7 +155,7 @@ def test_the_targets_start_as_the_critics_and_follow_by_half_a_percent(each):
 def test_a_target_half_way_to_a_critic_that_stands_still_is_138_updates_old():
     behind = 1.0
     for updates in range(1, 1001):
-        behind = polyak_average(behind, 0.0, 0.005)
+        behind = ops.polyak(behind, 0.0, 0.005)
         if updates == 138:
             assert behind == pytest.approx(0.50070871, abs=1e-8)
     assert 1 - behind == pytest.approx(0.99334603, abs=1e-8)
@@ -165,18 +164,14 @@ def test_a_target_half_way_to_a_critic_that_stands_still_is_138_updates_old():
 # One update of DAC, written again from its equations, in steps that may be done in any order.
 
 
-def policy_of(phi, obs):
-    return GaussianActor(tiny.HIDDEN, 2).apply(phi, obs)
-
-
 def optimist_of(eta, mean, log_std, obs):
-    shift, log_multiplier = Perturbation(tiny.HIDDEN, 2, 0.01, widens=True).apply(eta, obs, mean)
+    shift, log_multiplier = perturbation(eta, obs, mean)
     return mean + shift, log_std + log_multiplier
 
 
 def critics_of(theta, obs, action):
     """The mean of both, and half their distance."""
-    one, other = Critics(2, tiny.HIDDEN, layer_norm=False).apply(theta, obs, action)[..., 0]
+    one, other = critics(theta, obs, action)[..., 0]
     return (one + other) / 2, jnp.abs(one - other) / 2
 
 
@@ -188,23 +183,26 @@ def sample_action(mean, log_std, key):
 
 
 def stepped(learner, grads, lr=1e-2, b1=0.9):
-    """By the library whose Adam ours must be."""
-    updates, (adam, _) = optax.adam(lr, b1=b1).update(
-        grads, (optax.ScaleByAdamState(*learner.adam), optax.EmptyState())
-    )
-    return optax.apply_updates(learner.params, updates), adam
+    """Make a step of Adam as its paper writes it."""
+    t = learner.adam.seen + 1
+    m = jax.tree.map(lambda m, g: b1 * m + (1 - b1) * g, learner.adam.mean, grads)
+    v = jax.tree.map(lambda v, g: 0.999 * v + (1 - 0.999) * g * g, learner.adam.square, grads)
+
+    def moved(p, m, v):
+        m_hat, v_hat = m / (1 - b1**t), v / (1 - 0.999**t)
+        return p - lr * m_hat / (jnp.sqrt(v_hat) + 1e-8)
+
+    return jax.tree.map(moved, learner.params, m, v), (t, m, v)
 
 
 @tiny.compiled
 def critic_step(theta, theta_target, phi, alpha, key):
-    action, log_prob = sample_action(*policy_of(phi, BATCH.next_obs), key)
+    action, log_prob = sample_action(*gaussian_actor(phi, BATCH.next_obs), key)
     q_mean, q_spread = critics_of(theta_target, BATCH.next_obs, action)
     y = BATCH.reward + 0.99 * BATCH.discount * (q_mean - 0.2 * q_spread - alpha * log_prob)
 
     def loss(params):
-        qs = Critics(2, tiny.HIDDEN, layer_norm=False).apply(params, BATCH.obs, BATCH.action)[
-            ..., 0
-        ]
+        qs = critics(params, BATCH.obs, BATCH.action)[..., 0]
         return ((qs - y[None]) ** 2).sum() / len(y)
 
     return stepped(theta, jax.grad(loss)(theta.params))
@@ -213,7 +211,7 @@ def critic_step(theta, theta_target, phi, alpha, key):
 @tiny.compiled
 def policy_step(phi, temperature, alpha, theta, key):
     def loss(params):
-        action, log_prob = sample_action(*policy_of(params, BATCH.obs), key)
+        action, log_prob = sample_action(*gaussian_actor(params, BATCH.obs), key)
         q_mean, q_spread = critics_of(theta, BATCH.obs, action)
         return (alpha * log_prob - q_mean + 0.2 * q_spread).mean(), -log_prob.mean()
 
@@ -225,7 +223,7 @@ def policy_step(phi, temperature, alpha, theta, key):
 @tiny.compiled
 def explorer_step(explorer, phi, theta, key):
     beta, tau = -0.2 + jnp.exp(explorer.optimism.params), jnp.exp(explorer.kl_weight.params)
-    mean, log_std = policy_of(phi, BATCH.obs)
+    mean, log_std = gaussian_actor(phi, BATCH.obs)
 
     def loss(eta):
         o_mean, o_log_std = optimist_of(eta, mean, log_std, BATCH.obs)

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from dualac import ops
-from dualac.agents.networks import Critics, apply, dormant, sensible
-from dualac.agents.optimizer import Params, Trained, descend, polyak_average, trained
+from dualac.agents import networks
+from dualac.agents.optimizer import Adam, Params, Trained, require_rates
 from dualac.agents.pessimism import Stat, certainty, spread
 from dualac.errors import UsageError
 from dualac.parts.fields import check_fields
@@ -57,28 +57,29 @@ class Critic(ABC):
         check_fields(self)
         if (
             not 1 <= self.k <= 1000
-            or not sensible(self.hidden)
-            or not 0 < self.lr < math.inf
+            or not networks.sensible(self.hidden)
             or not 0 < self.polyak <= 1
         ):
             raise UsageError(
-                f"{self}: k must be 1 to 1000, hidden sizes 1 to 65536, lr positive, polyak in "
-                "(0, 1]"
+                f"{self}: k must be 1 to 1000, hidden sizes 1 to 65536, polyak in (0, 1]"
             )
+        require_rates(self, self.lr)
+
+    @property
+    def optimizer(self) -> Adam:
+        return Adam(self.lr)
 
     def init(self, key: Key, spec: Spec) -> CriticState:
-        params = self._network().init(
-            key, jnp.zeros((1, spec.obs_dim)), jnp.zeros((1, spec.action_dim))
+        params = networks.init_critics(
+            key, spec, self.k, self.hidden, layer_norm=self.layer_norm, atoms=self._atoms()
         )
-        copy = jax.tree.map(
-            jnp.copy, params
-        )  # of its own: a donated state may not hold one buffer twice
-        return CriticState(trained(params), copy)
+        # A copy of its own: a donated state may not hold one buffer twice.
+        return CriticState(self.optimizer.init(params), jax.tree.map(jnp.copy, params))
 
     def values(
         self, params: Params, obs: Array, action: Array
     ) -> Float[Array, "critics *batch atoms"]:
-        return apply(self._network(), params, obs, action)
+        return networks.critics(params, obs, action)
 
     def learn(
         self, state: CriticState, batch: Transition, target: Float[Array, "batch atoms"]
@@ -88,24 +89,21 @@ class Critic(ABC):
             return self._loss(zs, target), zs
 
         (loss, zs), grads = jax.value_and_grad(loss_of, has_aux=True)(state.online.params)
-        online, grad_norm = descend(state.online, grads, self.lr)
+        online, grad_norm = self.optimizer.step(state.online, grads)
         return state._replace(online=online), Regression(zs, loss, grad_norm)
 
     def update_targets(self, state: CriticState) -> CriticState:
         """The slow copies come a little closer."""
-        return state._replace(target=polyak_average(state.target, state.online.params, self.polyak))
+        return state._replace(target=ops.polyak(state.target, state.online.params, self.polyak))
 
     def dormant(self, state: CriticState, obs: Array, action: Array) -> Float[Array, ""]:
-        return dormant(self._network(), state.online.params, obs, action)
+        return networks.dormant(state.online.params, obs, action)
 
     @abstractmethod
     def upper(
         self, zs: Float[Array, "critics *batch atoms"], optimism: Float[Array, ""]
     ) -> Float[Array, "*batch"]:
         """What an optimist sees."""
-
-    def _network(self) -> Critics:
-        return Critics(self.k, self.hidden, self.layer_norm, self._atoms())
 
     def _atoms(self) -> int:
         return 1

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from dualac.agents.optimizer import Trained, descend, trained
+from dualac.agents.optimizer import Adam, Trained, require_rates
 from dualac.errors import UsageError
 from dualac.parts.fields import check_fields
 
@@ -68,8 +68,13 @@ class Learnt:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if not (math.isfinite(self.start) and 0 < self.lr < math.inf and 0 <= self.b1 < 1):
-            raise UsageError(f"{self}: start must be finite, lr positive and b1 in [0, 1)")
+        if not math.isfinite(self.start):
+            raise UsageError(f"{self}: start must be finite")
+        require_rates(self, self.lr, self.b1)
+
+    @property
+    def optimizer(self) -> Adam:
+        return Adam(self.lr, self.b1)
 
     def check(self, floor: float = 0.0) -> None:
         low, high = (math.exp(-10.0), math.exp(7.5)) if self.bounded else (floor, math.inf)
@@ -82,7 +87,7 @@ class Learnt:
     def init(self, floor: float = 0.0) -> DualState:
         above = self.start - (0.0 if self.bounded else floor)
         raw = math.atanh((math.log(above) + 10.0) / 8.75 - 1.0) if self.bounded else math.log(above)
-        return trained(jnp.asarray(raw, jnp.float32))
+        return self.optimizer.init(jnp.asarray(raw, jnp.float32))
 
     def read(self, state: DualState, floor: float = 0.0) -> Float[Array, ""]:
         assert isinstance(state, Trained)
@@ -93,7 +98,7 @@ class Learnt:
         gradient = jax.grad(lambda raw: self._positive(raw) * jax.lax.stop_gradient(slack))(
             state.params
         )
-        return descend(state, gradient, self.lr, self.b1)[0]
+        return self.optimizer.step(state, gradient)[0]
 
     def _positive(self, raw: Array) -> Array:
         return jnp.exp(-10.0 + 8.75 * (1.0 + jnp.tanh(raw))) if self.bounded else jnp.exp(raw)

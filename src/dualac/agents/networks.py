@@ -1,202 +1,235 @@
-"""The networks, and the only file that knows flax.
+"""The networks: how their parameters start, and what they make of their inputs.
 
+Parameters are dictionaries of arrays, for example of an actor with one hidden layer
+
+    {"params": {"Trunk_0": {"Dense_0": {"kernel", "bias"}}, "mean": {"kernel", "bias"}}}
+
+Checkpoints call their arrays by these names, and each kernel is drawn by its own: do not rename.
 Kernels are orthogonal with gain sqrt(2), the critic's output included; biases start at zero:
 SR-SAC's choice, which the paper's code inherits.
 """
 
+import hashlib
 import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from dualac.ops import Layer, layers
+from dualac import ops
+from dualac.types import Key, Spec
+
+Params = dict[str, Any]
 
 GAIN = math.sqrt(2.0)
-
-
 WIDEST = 65_536
-DORMANT = 0.025
+DORMANT = 0.025  # of the mean activation of a layer's units
+LAYER_NORM_EPS = 1e-6
 
 
 def sensible(hidden: Sequence[int]) -> bool:
-    """Whether these can be the widths of hidden layers."""
+    """Tell whether these can be the widths of hidden layers."""
     return bool(hidden) and all(1 <= width <= WIDEST for width in hidden)
 
 
-class Linear(nn.Module):
-    """Kernel and bias of a layer, to be applied by whoever asks."""
-
-    width: int
-    gain: float = GAIN
-    bias: bool = True
-
-    @nn.compact
-    def __call__(self, inputs: int) -> tuple[Array, Array]:
-        kernel = self.param("kernel", nn.initializers.orthogonal(self.gain), (inputs, self.width))
-        return kernel, self.param(
-            "bias", nn.initializers.zeros, (self.width,)
-        ) if self.bias else jnp.zeros(self.width)
+# How parameters start.
 
 
-class Trunk(nn.Module):
-    """Layers that each come before a ReLU, and what normalises each, to be applied by whoever
-    asks.
+def init_gaussian_actor(key: Key, spec: Spec, hidden: Sequence[int]) -> Params:
+    gains = {"mean": GAIN, "log_std": 1.0}
+    return _init_actor(key, spec.obs_dim, hidden, spec.action_dim, gains)
+
+
+def init_deterministic_actor(key: Key, spec: Spec, hidden: Sequence[int]) -> Params:
+    return _init_actor(key, spec.obs_dim, hidden, spec.action_dim, {"mean": GAIN})
+
+
+def init_perturbation(
+    key: Key, spec: Spec, hidden: Sequence[int], head_gain: float, *, widens: bool
+) -> Params:
+    """Make heads without biases, so that shift and multiplier both start near zero."""
+    gains = {"shift": head_gain} | ({"log_multiplier": head_gain} if widens else {})
+    inputs = spec.obs_dim + spec.action_dim
+    return _init_actor(key, inputs, hidden, spec.action_dim, gains, bias=False)
+
+
+def init_critics(
+    key: Key, spec: Spec, k: int, hidden: Sequence[int], *, layer_norm: bool, atoms: int
+) -> Params:
+    """Make `k` critics with parameters of their own, each with `atoms` outputs.
+
+    They are listed, not stacked: a critic stays with the core that it is on (docs/design.md).
     """
-
-    hidden: Sequence[int]
-    layer_norm: bool = False
-
-    @nn.compact
-    def __call__(self, inputs: int) -> tuple[list[Layer], list[nn.LayerNorm]]:
-        sizes = itertools.pairwise((inputs, *self.hidden))
-        stack = [
-            Linear(width, name=f"Dense_{number}")(size)
-            for number, (size, width) in enumerate(sizes)
-        ]
-        return stack, [
-            nn.LayerNorm(name=f"LayerNorm_{number}")
-            for number in range(len(stack) if self.layer_norm else 0)
-        ]
-
-
-def through(
-    network: nn.Module, inputs: Sequence[Array], trunks: Sequence[Trunk], lasts: Sequence[Layer]
-) -> Float[Array, "trunks *batch m"]:
-    """What these trunks of a network, each with a last layer behind it, make of the same inputs."""
-    stacks, norms = zip(*(trunk(sum(x.shape[-1] for x in inputs)) for trunk in trunks), strict=True)
-    watched = (
-        network.is_mutable_collection("intermediates") and not network.is_initializing()
-    )  # by `dormant`
-    if not norms[0] and not watched:
-        return layers(inputs, [[*stack, last] for stack, last in zip(stacks, lasts, strict=True)])
-    made = []
-    for stack, normed, last in zip(stacks, norms, lasts, strict=True):
-        hidden = inputs
-        for layer, norm in itertools.zip_longest(stack, normed):
-            x = layers(hidden, [[layer]])[0]
-            hidden = [nn.relu(norm(x) if norm else x)]
-            network.sow("intermediates", "hidden", hidden[0])
-        made.append(layers(hidden, [[last]])[0])
-    return jnp.stack(made)
-
-
-def heads(
-    network: nn.Module, inputs: Sequence[Array], trunk: Trunk, *outputs: Linear
-) -> list[Array]:
-    """What several layers make of the same trunk, by one product."""
-    kernels, biases = zip(*(layer(trunk.hidden[-1]) for layer in outputs), strict=True)
-    return jnp.split(
-        through(
-            network, inputs, [trunk], [(jnp.concatenate(kernels, axis=-1), jnp.concatenate(biases))]
-        )[0],
-        len(outputs),
-        axis=-1,
-    )
-
-
-class DeterministicActor(nn.Module):
-    """The pre-tanh action."""
-
-    hidden: Sequence[int]
-    action_dim: int
-
-    @nn.compact
-    def __call__(self, obs: Array) -> Array:
-        return heads(self, [obs], Trunk(self.hidden), Linear(self.action_dim, name="mean"))[0]
-
-
-class GaussianActor(nn.Module):
-    """mean(s) and log sigma(s) = -10 + 6 (1 + tanh l(s)): bounded smoothly to (-10, 2), so that its
-    gradient never dies at a clip.
-    """
-
-    hidden: Sequence[int]
-    action_dim: int
-
-    @nn.compact
-    def __call__(self, obs: Array) -> tuple[Array, Array]:
-        mean, raw = heads(
-            self,
-            [obs],
-            Trunk(self.hidden),
-            Linear(self.action_dim, name="mean"),
-            Linear(self.action_dim, gain=1.0, name="log_std"),
+    params = {}
+    for i in range(k):
+        params[f"critic_{i}"] = _init_trunk(
+            key, f"critic_{i}", spec.obs_dim + spec.action_dim, hidden, layer_norm=layer_norm
         )
-        return mean, bounded_log_std(raw)
+        params[f"value_{i}"] = _init_layer(key, (f"value_{i}",), hidden[-1], atoms)
+    return {"params": params}
 
 
-class Perturbation(nn.Module):
-    """How an optimist departs from a pessimist: shift(s, mu_p) and log multiplier tanh u(s, mu_p);
-    no biases, so that both start near zero.
+def _init_actor(
+    key: Key,
+    inputs: int,
+    hidden: Sequence[int],
+    actions: int,
+    gains: dict[str, float],
+    *,
+    bias: bool = True,
+) -> Params:
+    """Make a trunk and a head of this gain for each name."""
+    heads = {
+        name: _init_layer(key, (name,), hidden[-1], actions, gain, bias=bias)
+        for name, gain in gains.items()
+    }
+    return {"params": {"Trunk_0": _init_trunk(key, "Trunk_0", inputs, hidden), **heads}}
+
+
+def _init_trunk(
+    key: Key, name: str, inputs: int, hidden: Sequence[int], *, layer_norm: bool = False
+) -> Params:
+    trunk = {}
+    for i, (n, m) in enumerate(itertools.pairwise((inputs, *hidden))):
+        trunk[f"Dense_{i}"] = _init_layer(key, (name, f"Dense_{i}"), n, m)
+        if layer_norm:
+            trunk[f"LayerNorm_{i}"] = {"scale": jnp.ones(m), "bias": jnp.zeros(m)}
+    return trunk
+
+
+def _init_layer(
+    key: Key,
+    path: tuple[str, ...],
+    inputs: int,
+    outputs: int,
+    gain: float = GAIN,
+    *,
+    bias: bool = True,
+) -> Params:
+    draw = jax.nn.initializers.orthogonal(gain)
+    layer = {"kernel": draw(_key_of(key, path), (inputs, outputs))}
+    return layer | {"bias": jnp.zeros(outputs)} if bias else layer
+
+
+def _key_of(key: Key, path: tuple[str, ...]) -> Key:
+    """Derive a layer's own key from its names; the same as flax's, and so the same weights."""
+    digest = hashlib.sha1("".join(path).encode() + b"\x01").digest()
+    return jax.random.fold_in(key, jnp.uint32(int.from_bytes(digest[:4], "big")))
+
+
+# What they make of their inputs.
+
+
+def deterministic_actor(
+    params: Params, obs: Float[Array, "*batch obs"]
+) -> Float[Array, "*batch action"]:
+    """Return the action before tanh."""
+    return _heads(params, [obs], "mean")[0]
+
+
+def gaussian_actor(
+    params: Params, obs: Float[Array, "*batch obs"]
+) -> tuple[Float[Array, "*batch action"], Float[Array, "*batch action"]]:
+    """Return the mean before tanh, and the bounded logarithm of the standard deviation."""
+    mean, raw = _heads(params, [obs], "mean", "log_std")
+    return mean, bounded_log_std(raw)
+
+
+def perturbation(
+    params: Params, obs: Float[Array, "*batch obs"], mean: Float[Array, "*batch action"]
+) -> tuple[Float[Array, "*batch action"], Float[Array, "*batch action"]]:
+    """Return how an optimist departs from a pessimist: shift(s, mu_p) and log multiplier.
+
+    The log multiplier is tanh u(s, mu_p), or 0 where the optimist has no such head.
     """
-
-    hidden: Sequence[int]
-    action_dim: int
-    head_gain: float
-    widens: bool  # whether there is a multiplier at all
-
-    @nn.compact
-    def __call__(self, obs: Array, mean: Array) -> tuple[Array, Array]:
-        names = ("shift", "log_multiplier") if self.widens else ("shift",)
-        shift, *multiplier = heads(
-            self,
-            [obs, mean],
-            Trunk(self.hidden),
-            *(Linear(self.action_dim, self.head_gain, bias=False, name=name) for name in names),
-        )
-        return shift, jnp.tanh(multiplier[0]) if multiplier else jnp.zeros_like(shift)
+    if "log_multiplier" not in params["params"]:
+        shift = _heads(params, [obs, mean], "shift")[0]
+        return shift, jnp.zeros_like(shift)
+    shift, raw = _heads(params, [obs, mean], "shift", "log_multiplier")
+    return shift, jnp.tanh(raw)
 
 
-class Critics(nn.Module):
-    """`k` critics with parameters of their own, each with `atoms` outputs (one for a scalar value).
-
-    Listed, not stacked: a critic stays with the core that it is on, and XLA multiplies separate
-    matrices a little faster (docs/design.md).
-    """
-
-    k: int
-    hidden: Sequence[int]
-    layer_norm: bool
-    atoms: int = 1
-
-    @nn.compact
-    def __call__(self, obs: Array, action: Array) -> Float[Array, "critics *batch atoms"]:
-        trunks = [Trunk(self.hidden, self.layer_norm, name=f"critic_{i}") for i in range(self.k)]
-        return through(
-            self,
-            [obs, action],
-            trunks,
-            [Linear(self.atoms, name=f"value_{i}")(self.hidden[-1]) for i in range(self.k)],
-        )
+def critics(
+    params: Params, obs: Float[Array, "*batch obs"], action: Float[Array, "*batch action"]
+) -> Float[Array, "critics *batch atoms"]:
+    tree = params["params"]
+    numbers = range(len(tree) // 2)
+    trunks = [tree[f"critic_{i}"] for i in numbers]
+    values = [tree[f"value_{i}"] for i in numbers]
+    return _through([obs, action], trunks, [_kernel_and_bias(value) for value in values])
 
 
 def bounded_log_std(raw: Array) -> Array:
+    """Bound it smoothly to (-10, 2), so that its gradient never dies at a clip."""
     return -10.0 + 6.0 * (1.0 + jnp.tanh(raw))
 
 
-def apply(network: nn.Module, params: Any, *inputs: Array) -> Any:
-    return network.apply(params, *inputs)
+def dormant(params: Params, *inputs: Array) -> Float[Array, ""]:
+    """Return the share of hidden units whose mean activation over the batch is next to nothing.
 
-
-def dormant(network: nn.Module, params: Any, *inputs: Array) -> Float[Array, ""]:
-    """Share of hidden units whose mean activation over the batch is at most a fortieth of their
-    layer's (Sokar et al., 2023).
+    That is at most a fortieth of their layer's (Sokar et al., 2023).
     """
-    _, seen = network.apply(params, *inputs, mutable=["intermediates"])
-    activity = [
-        layer.reshape(-1, layer.shape[-1]).mean(axis=0) for layer in jax.tree.leaves(seen)
-    ]  # after ReLU: never negative
-    return jnp.concatenate([units <= DORMANT * units.mean() for units in activity]).mean()
+    trunks = [layers for layers in params["params"].values() if "Dense_0" in layers]
+    asleep = []
+    for trunk in trunks:
+        for hidden in _hidden_units(inputs, trunk):
+            units = hidden.reshape(-1, hidden.shape[-1]).mean(axis=0)  # never negative
+            asleep.append(units <= DORMANT * units.mean())
+    return jnp.concatenate(asleep).mean()
 
 
-def action_dim(actor_params: dict) -> int:
-    """An actor's parameters know how many actions it has, so applying it needs no second record of
-    that number.
-    """
-    heads = actor_params["params"]
-    return heads["mean" if "mean" in heads else "shift"]["kernel"].shape[-1]
+def _heads(params: Params, inputs: Sequence[Array], *names: str) -> list[Array]:
+    """Return what several heads make of the same trunk, by one product."""
+    tree = params["params"]
+    kernels, biases = zip(*(_kernel_and_bias(tree[name]) for name in names), strict=True)
+    last = jnp.concatenate(kernels, axis=-1), jnp.concatenate(biases)
+    return jnp.split(_through(inputs, [tree["Trunk_0"]], [last])[0], len(names), axis=-1)
+
+
+def _through(
+    inputs: Sequence[Array], trunks: Sequence[Params], lasts: Sequence[ops.Layer]
+) -> Float[Array, "trunks *batch m"]:
+    """Pass the same inputs through each trunk and the last layer behind it."""
+    if "LayerNorm_0" not in trunks[0]:
+        stacks = [[*_hidden_layers(trunk), last] for trunk, last in zip(trunks, lasts, strict=True)]
+        return ops.layers(inputs, stacks)
+    outputs = []
+    for trunk, last in zip(trunks, lasts, strict=True):
+        hidden = _hidden_units(inputs, trunk)[-1]
+        outputs.append(ops.layers([hidden], [[last]])[0])
+    return jnp.stack(outputs)
+
+
+def _hidden_units(inputs: Sequence[Array], trunk: Params) -> list[Array]:
+    """Return what each hidden layer passes on: its units after normalisation and ReLU."""
+    units = []
+    for i, layer in enumerate(_hidden_layers(trunk)):
+        x = ops.layers(inputs, [[layer]])[0]
+        if norm := trunk.get(f"LayerNorm_{i}"):
+            x = layer_norm(x, norm["scale"], norm["bias"])
+        units.append(jax.nn.relu(x))
+        inputs = units[-1:]
+    return units
+
+
+def layer_norm(
+    x: Float[Array, "*batch m"], scale: Float[Array, "m"], bias: Float[Array, "m"]
+) -> Float[Array, "*batch m"]:
+    """Return x with mean 0 and variance 1 over its last axis, then scaled and shifted."""
+    mean = x.mean(axis=-1, keepdims=True)
+    variance = jnp.maximum((x * x).mean(axis=-1, keepdims=True) - mean * mean, 0.0)
+    scale, bias = (jnp.expand_dims(row, range(x.ndim - 1)) for row in (scale, bias))
+    return (x - mean) * (jax.lax.rsqrt(variance + LAYER_NORM_EPS) * scale) + bias
+
+
+def _hidden_layers(trunk: Params) -> list[ops.Layer]:
+    depth = sum(name.startswith("Dense_") for name in trunk)
+    return [_kernel_and_bias(trunk[f"Dense_{i}"]) for i in range(depth)]
+
+
+def _kernel_and_bias(layer: Params) -> ops.Layer:
+    kernel = layer["kernel"]
+    return kernel, layer["bias"] if "bias" in layer else jnp.zeros(kernel.shape[1])

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from dualac.agents import networks
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.duals import Dual, DualState, Held, Learnt
 from dualac.agents.explorers import AgentView, Explorer, require_distribution
-from dualac.agents.networks import GaussianActor, Perturbation, action_dim, apply, dormant, sensible
-from dualac.agents.optimizer import Params, Trained, descend, frozen, trained
+from dualac.agents.optimizer import Adam, Params, Trained, require_rates
 from dualac.agents.policies import Policy
 from dualac.errors import UsageError
 from dualac.types import Key, Metrics, Normals, Spec
@@ -78,14 +78,9 @@ class OptimisticActor(Explorer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (
-            not sensible(self.hidden)
-            or not 0 < self.lr < math.inf
-            or not 0 <= self.head_gain < math.inf
-        ):
-            raise UsageError(
-                f"{self}: hidden sizes must be 1 to 65536, lr positive, head_gain not negative"
-            )
+        if not networks.sensible(self.hidden) or not 0 <= self.head_gain < math.inf:
+            raise UsageError(f"{self}: hidden sizes must be 1 to 65536, head_gain not negative")
+        require_rates(self, self.lr)
         if not (
             math.isfinite(self.std_multiplier)
             and self.std_multiplier > 0
@@ -144,13 +139,20 @@ class OptimisticActor(Explorer):
             )
         self.kl_weight.check()
 
+    @property
+    def optimizer(self) -> Adam:
+        return Adam(self.lr)
+
     def init(self, key: Key, spec: Spec, floor: float) -> OptimistState:
-        obs, mean = jnp.zeros((1, spec.obs_dim)), jnp.zeros((1, spec.action_dim))
         if self.form == "independent":
-            params = GaussianActor(self.hidden, spec.action_dim).init(key, obs)
+            params = networks.init_gaussian_actor(key, spec, self.hidden)
         else:
-            params = self._perturbation(spec.action_dim).init(key, obs, mean)
-        return OptimistState(trained(params), self.optimism.init(floor), self.kl_weight.init())
+            widens = self.form == "perturbation"
+            params = networks.init_perturbation(
+                key, spec, self.hidden, self.head_gain, widens=widens
+            )
+        actor = self.optimizer.init(params)
+        return OptimistState(actor, self.optimism.init(floor), self.kl_weight.init())
 
     def act(
         self, state: OptimistState, view: AgentView, obs: Float[Array, "*batch obs"], key: Key
@@ -174,7 +176,7 @@ class OptimisticActor(Explorer):
             if self.largest_kl_weight is None
             else jnp.minimum(kl_weight, self.largest_kl_weight)
         )
-        pessimist = frozen(view.policy(obs))
+        pessimist = jax.lax.stop_gradient(view.policy(obs))
 
         def loss_of(params: Params) -> tuple[Array, Array]:
             own = self._own(params, pessimist, obs)
@@ -188,7 +190,7 @@ class OptimisticActor(Explorer):
         (loss, kl), grads = jax.value_and_grad(loss_of, has_aux=True)(state.actor.params)
         excess = kl - self.target_kl
         at_the_floor = optimism < view.floor + BARRIER
-        actor, grad_norm = descend(state.actor, grads, self.lr)
+        actor, grad_norm = self.optimizer.step(state.actor, grads)
         learnt = OptimistState(
             actor,
             self.optimism.adjust(
@@ -204,16 +206,7 @@ class OptimisticActor(Explorer):
         self, state: OptimistState, view: AgentView, obs: Float[Array, "batch obs"]
     ) -> Metrics:
         params, pessimist = state.actor.params, view.policy(obs)
-        network = (
-            GaussianActor(self.hidden, action_dim(params))
-            if self.form == "independent"
-            else self._perturbation(action_dim(params))
-        )
-        seen = (
-            dormant(network, params, obs)
-            if self.form == "independent"
-            else dormant(network, params, obs, pessimist.mean)
-        )
+        inputs = (obs,) if self.form == "independent" else (obs, pessimist.mean)
         own = self._own(params, pessimist, obs)
         executed = own.widened(self.std_multiplier)
         ratio = (
@@ -229,7 +222,7 @@ class OptimisticActor(Explorer):
         kl = self._answered_for(own, pessimist)
         quantiles = {name: jnp.quantile(kl, level) for name, level in KL_QUANTILES.items()}
         return {
-            "optimistic_actor_dormant": seen,
+            "optimistic_actor_dormant": networks.dormant(params, *inputs),
             "optimist_std_ratio": ratio,
             "optimist_shift": jnp.median(shift),
             "optimist_spread_ratio": self._spread(view, obs, own.mode())
@@ -266,14 +259,6 @@ class OptimisticActor(Explorer):
     def _own(self, params: Params, pessimist: TanhNormal, obs: Array) -> TanhNormal:
         """The optimist before widening."""
         if self.form == "independent":
-            mean, log_std = apply(GaussianActor(self.hidden, action_dim(params)), params, obs)
-            return TanhNormal(mean, log_std)
-        shift, log_multiplier = apply(
-            self._perturbation(action_dim(params)), params, obs, pessimist.mean
-        )
+            return TanhNormal(*networks.gaussian_actor(params, obs))
+        shift, log_multiplier = networks.perturbation(params, obs, pessimist.mean)
         return TanhNormal(pessimist.mean + shift, pessimist.log_std + log_multiplier)
-
-    def _perturbation(self, actions: int) -> Perturbation:
-        return Perturbation(
-            self.hidden, actions, self.head_gain, widens=self.form == "perturbation"
-        )

@@ -1,20 +1,24 @@
-"""Parameters together with the optimiser that moves them."""
+"""Adam, and parameters together with the state it moves them by."""
 
-from typing import Any, NamedTuple
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from dualac import ops
+from dualac.errors import UsageError
+from dualac.parts.fields import check_fields
 
 Params = Any
-B2, EPS = 0.999, 1e-8
 
 
-class Adam(NamedTuple):
-    """Running means of the gradient and of its square (m and v), and how many gradients they have
-    seen (t).
+class AdamState(NamedTuple):
+    """Running means of the gradient (m) and of its square (v), over the gradients seen so far (t).
+
+    Checkpoints call their arrays by these names.
     """
 
     seen: Int[Array, ""]
@@ -23,33 +27,65 @@ class Adam(NamedTuple):
 
 
 class Trained(NamedTuple):
+    """Parameters that an optimiser moves."""
+
     params: Params
-    adam: Adam
+    adam: AdamState
 
 
-def trained(params: Params) -> Trained:
-    mean, square = (jax.tree.map(jnp.zeros_like, params) for _ in range(2))
-    return Trained(params, Adam(jnp.zeros((), jnp.int32), mean, square))
+def require_rates(part: Any, lr: float, b1: float = 0.9) -> None:
+    """Refuse a part whose learning rate or momentum Adam cannot have."""
+    if not (0 < lr < math.inf and 0 <= b1 < 1):
+        raise UsageError(f"{part}: lr must be positive and b1 in [0, 1)")
 
 
-def descend(
-    learner: Trained, grads: Params, lr: float, b1: float = 0.9
-) -> tuple[Trained, Float[Array, ""]]:
-    """One step of Adam: p - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps), its two corrections
-    multiplied out of the sum over parameters; and the length of the gradient.
-    """
-    seen = learner.adam.seen + 1
-    correction = jnp.sqrt(1.0 - B2**seen)
-    step, least = lr * correction / (1.0 - b1**seen), EPS * correction
-    params, mean, square, grad_norm = ops.adam(
-        (learner.params, learner.adam.mean, learner.adam.square), grads, step, least, b1=b1, b2=B2
-    )
-    return Trained(params, Adam(seen, mean, square)), grad_norm
+@final
+@dataclass(frozen=True)
+class Adam:
+    """p <- p - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)."""
+
+    lr: float
+    """learning rate"""
+    b1: float = 0.9
+    """how much of the running mean of the gradient a step keeps"""
+    b2: float = 0.999
+    """how much of the running mean of its square a step keeps"""
+    eps: float = 1e-8
+    """keeps the division finite"""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        require_rates(self, self.lr, self.b1)
+        if not (0 <= self.b2 < 1 and 0 < self.eps < math.inf):
+            raise UsageError(f"{self}: b2 must be in [0, 1) and eps positive")
+
+    def init(self, params: Params) -> Trained:
+        mean, square = (jax.tree.map(jnp.zeros_like, params) for _ in range(2))
+        return Trained(params, AdamState(jnp.zeros((), jnp.int32), mean, square))
+
+    def step(self, trained: Trained, grads: Params) -> tuple[Trained, Float[Array, ""]]:
+        """Move the parameters once; return them, and the length of the gradient.
+
+        The two corrections 1 - b^t are multiplied out of the sum over parameters.
+        """
+        seen = trained.adam.seen + 1
+        correction = jnp.sqrt(1.0 - self.b2**seen)
+        rate = self.lr * correction / (1.0 - self.b1**seen)
+        (params, mean, square), length = ops.adam(
+            (trained.params, trained.adam.mean, trained.adam.square),
+            grads,
+            rate,
+            self.eps * correction,
+            b1=self.b1,
+            b2=self.b2,
+        )
+        return Trained(params, AdamState(seen, mean, square)), length
 
 
 def without_optimizers(tree: Any) -> Any:
-    """The same without optimisers: what acts needs none, and each array that is handed to a
-    compiled function costs it a microsecond.
+    """Drop the optimisers' states: what acts needs none.
+
+    Each array that is handed to a compiled function costs it a microsecond.
     """
     return jax.tree.map(
         lambda node: node._replace(adam=()) if _is_trained(node) else node,
@@ -60,17 +96,3 @@ def without_optimizers(tree: Any) -> Any:
 
 def _is_trained(node: Any) -> bool:
     return isinstance(node, Trained)
-
-
-def polyak_average(target: Params, online: Params, weight: float) -> Params:
-    """target <- (1 - weight) target + weight online."""
-    return ops.polyak(target, online, weight)
-
-
-def frozen(tree: Any) -> Any:
-    """The same values as constants: no gradient passes."""
-    return jax.tree.map(jax.lax.stop_gradient, tree)
-
-
-def all_finite(tree: Any) -> Array:
-    return jnp.all(jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)]))

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from dualac.agents.optimizer import Trained, descend, trained
+from dualac.agents.optimizer import Adam, Trained, require_rates
 from dualac.errors import UsageError
 from dualac.parts.fields import check_fields
 from dualac.theory.forms import deviation_form, exact_form, variance_form
@@ -373,8 +373,11 @@ class DualDescent(Pessimism):
                 "pessimism is negative or zero (-0.5 is the minimum of two critics here), not "
                 f"{self.start}"
             )
-        if not (0 < self.lr < math.inf and 0 <= self.b1 < 1):
-            raise UsageError(f"{self}: lr must be positive and b1 in [0, 1)")
+        require_rates(self, self.lr, self.b1)
+
+    @property
+    def optimizer(self) -> Adam:
+        return Adam(self.lr, self.b1)
 
     def check(self, critics: int) -> None:
         if critics < 2:
@@ -383,7 +386,7 @@ class DualDescent(Pessimism):
             )
 
     def init(self, key: Key) -> Trained:
-        return trained(jnp.asarray(self.start, jnp.float32))
+        return self.optimizer.init(jnp.asarray(self.start, jnp.float32))
 
     def backup(
         self, state: Trained, zs: Float[Array, "critics batch atoms"], key: Key
@@ -405,8 +408,7 @@ class DualDescent(Pessimism):
         zs: Float[Array, "critics batch atoms"],
         target: Float[Array, "batch atoms"],
     ) -> tuple[Trained, Metrics]:
-        moved, _ = descend(
-            state, jax.lax.stop_gradient(target.mean() - zs.mean()), self.lr, self.b1
-        )
+        error = jax.lax.stop_gradient(target.mean() - zs.mean())
+        moved, _ = self.optimizer.step(state, error)
         bounded = jnp.minimum(moved.params, 0.0) if self.never_optimistic else moved.params
         return moved._replace(params=bounded), {"pessimism": state.params}

@@ -10,17 +10,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from dualac import ops
+from dualac.agents import networks
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.duals import Dual, DualState, Held, Learnt
-from dualac.agents.networks import (
-    DeterministicActor,
-    GaussianActor,
-    action_dim,
-    apply,
-    dormant,
-    sensible,
-)
-from dualac.agents.optimizer import Params, Trained, descend, polyak_average, trained
+from dualac.agents.optimizer import Adam, Params, Trained, require_rates
 from dualac.errors import UsageError
 from dualac.parts.fields import check_fields
 from dualac.types import Key, Metrics, Normals, Spec
@@ -48,10 +42,13 @@ class Policy(ABC):
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if not sensible(self.hidden) or not 0 < self.lr < math.inf or not 1 <= self.delay <= 10_000:
-            raise UsageError(
-                f"{self}: hidden sizes must be 1 to 65536, lr positive, delay 1 to 10000"
-            )
+        if not networks.sensible(self.hidden) or not 1 <= self.delay <= 10_000:
+            raise UsageError(f"{self}: hidden sizes must be 1 to 65536, delay 1 to 10000")
+        require_rates(self, self.lr)
+
+    @property
+    def optimizer(self) -> Adam:
+        return Adam(self.lr)
 
     @abstractmethod
     def init(self, key: Key, spec: Spec) -> Any: ...
@@ -141,11 +138,11 @@ class Soft(Policy):
             raise UsageError(f"{self}: entropy_per_dim must be finite")
 
     def init(self, key: Key, spec: Spec) -> SoftState:
-        params = GaussianActor(self.hidden, spec.action_dim).init(key, jnp.zeros((1, spec.obs_dim)))
-        return SoftState(trained(params), self.temperature.init())
+        params = networks.init_gaussian_actor(key, spec, self.hidden)
+        return SoftState(self.optimizer.init(params), self.temperature.init())
 
     def distribution(self, state: SoftState, obs: Float[Array, "*batch obs"]) -> TanhNormal:
-        return self._distribution(state.actor.params, obs)
+        return _gaussian(state.actor.params, obs)
 
     def exploit(
         self, state: SoftState, obs: Float[Array, "*batch obs"]
@@ -176,12 +173,12 @@ class Soft(Policy):
         alpha = self.temperature.read(state.temperature)
 
         def loss_of(params: Params) -> tuple[Array, Array]:
-            action, log_prob = self._distribution(params, obs).sample(noise)
+            action, log_prob = _gaussian(params, obs).sample(noise)
             return (alpha * log_prob - objective(obs, action)).mean(), -log_prob.mean()
 
         (loss, entropy), grads = jax.value_and_grad(loss_of, has_aux=True)(state.actor.params)
-        excess = entropy - self.entropy_per_dim * action_dim(state.actor.params)
-        actor, grad_norm = descend(state.actor, grads, self.lr)
+        excess = entropy - self.entropy_per_dim * noise.shape[-1]
+        actor, grad_norm = self.optimizer.step(state.actor, grads)
         learnt = SoftState(actor, self.temperature.adjust(state.temperature, excess))
         return learnt, {
             "actor_loss": loss,
@@ -191,15 +188,14 @@ class Soft(Policy):
         }
 
     def diagnose(self, state: SoftState, obs: Float[Array, "batch obs"]) -> Metrics:
-        network = GaussianActor(self.hidden, action_dim(state.actor.params))
         return {
             "saturation": jnp.abs(self.before_tanh(state, obs)).mean(),
-            "actor_dormant": dormant(network, state.actor.params, obs),
+            "actor_dormant": networks.dormant(state.actor.params, obs),
         }
 
-    def _distribution(self, params: Params, obs: Array) -> TanhNormal:
-        mean, log_std = apply(GaussianActor(self.hidden, action_dim(params)), params, obs)
-        return TanhNormal(mean, log_std)
+
+def _gaussian(params: Params, obs: Array) -> TanhNormal:
+    return TanhNormal(*networks.gaussian_actor(params, obs))
 
 
 class DeterministicState(NamedTuple):
@@ -245,10 +241,8 @@ class Deterministic(Policy):
             )
 
     def init(self, key: Key, spec: Spec) -> DeterministicState:
-        params = DeterministicActor(self.hidden, spec.action_dim).init(
-            key, jnp.zeros((1, spec.obs_dim))
-        )
-        return DeterministicState(trained(params), jax.tree.map(jnp.copy, params))
+        params = networks.init_deterministic_actor(key, spec, self.hidden)
+        return DeterministicState(self.optimizer.init(params), jax.tree.map(jnp.copy, params))
 
     def exploit(
         self, state: DeterministicState, obs: Float[Array, "*batch obs"]
@@ -258,12 +252,12 @@ class Deterministic(Policy):
     def before_tanh(
         self, state: DeterministicState, obs: Float[Array, "*batch obs"]
     ) -> Float[Array, "*batch action"]:
-        return self._mean(state.actor.params, obs)
+        return networks.deterministic_actor(state.actor.params, obs)
 
     def backup(
         self, state: DeterministicState, next_obs: Float[Array, "batch obs"], noise: Normals
     ) -> tuple[Array, Float[Array, "batch"]]:
-        action = jnp.tanh(self._mean(state.target, next_obs))
+        action = jnp.tanh(networks.deterministic_actor(state.target, next_obs))
         blur = jnp.clip(self.target_noise * noise, -self.noise_clip, self.noise_clip)
         return jnp.clip(action + blur, -1.0, 1.0), jnp.zeros(next_obs.shape[:-1], jnp.float32)
 
@@ -275,21 +269,18 @@ class Deterministic(Policy):
         noise: Normals,
     ) -> tuple[DeterministicState, Metrics]:
         loss, grads = jax.value_and_grad(
-            lambda params: -objective(obs, jnp.tanh(self._mean(params, obs))).mean()
+            lambda params: (
+                -objective(obs, jnp.tanh(networks.deterministic_actor(params, obs))).mean()
+            )
         )(state.actor.params)
-        actor, grad_norm = descend(state.actor, grads, self.lr)
+        actor, grad_norm = self.optimizer.step(state.actor, grads)
         return state._replace(actor=actor), {"actor_loss": loss, "actor_grad_norm": grad_norm}
 
     def update_targets(self, state: DeterministicState) -> DeterministicState:
-        return state._replace(target=polyak_average(state.target, state.actor.params, self.polyak))
+        return state._replace(target=ops.polyak(state.target, state.actor.params, self.polyak))
 
     def diagnose(self, state: DeterministicState, obs: Float[Array, "batch obs"]) -> Metrics:
-        network = DeterministicActor(self.hidden, action_dim(state.actor.params))
         return {
             "saturation": jnp.abs(self.before_tanh(state, obs)).mean(),
-            "actor_dormant": dormant(network, state.actor.params, obs),
+            "actor_dormant": networks.dormant(state.actor.params, obs),
         }
-
-    def _mean(self, params: Params, obs: Array) -> Array:
-        """The pre-tanh action."""
-        return apply(DeterministicActor(self.hidden, action_dim(params)), params, obs)

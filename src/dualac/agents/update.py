@@ -12,7 +12,6 @@ from dualac.agents.critics import CriticState
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.explorers import AgentView
 from dualac.agents.optimist import OptimisticActor
-from dualac.agents.optimizer import all_finite
 from dualac.agents.pessimism import spread
 from dualac.types import Key, Metrics, Normals, Transition
 
@@ -133,6 +132,10 @@ def improve_explorer(
 ) -> tuple[State, Metrics]:
     explorer, metrics = row.explorer.improve(state.explorer, agent_view(row, state), obs, noise)
     return state._replace(explorer=explorer), metrics
+
+
+def all_finite(tree: Any) -> Array:
+    return jnp.all(jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)]))
 
 
 def update_targets(row: Algorithm, state: State) -> State:

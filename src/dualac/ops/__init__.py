@@ -128,7 +128,7 @@ def regress(
 
 def adam(
     learned: tuple[Any, Any, Any], grads: Any, step: Array, least: Array, *, b1: float, b2: float
-) -> tuple[Any, Any, Any, Float[Array, ""]]:
+) -> tuple[tuple[Any, Any, Any], Float[Array, ""]]:
     """Parameters, and the running means of their gradients (m) and of the gradients' squares (v),
     after p - step m / (sqrt(v) + least); and the length of the gradient, which costs next to
     nothing where a pass goes through it anyway.
@@ -151,16 +151,14 @@ def adam(
         params, mean, square = (
             jax.tree.unflatten(tree, moved[kind * count : (kind + 1) * count]) for kind in range(3)
         )
-        return params, mean, square, jnp.sqrt(squares.sum())
+        return (params, mean, square), jnp.sqrt(squares.sum())
     params, mean, square = learned
     mean = jax.tree.map(lambda m, g: b1 * m + (1.0 - b1) * g, mean, grads)
     square = jax.tree.map(lambda v, g: b2 * v + (1.0 - b2) * g**2, square, grads)
-    return (
-        jax.tree.map(lambda p, m, v: p - step * m / (jnp.sqrt(v) + least), params, mean, square),
-        mean,
-        square,
-        length(grads),
+    params = jax.tree.map(
+        lambda p, m, v: p - step * m / (jnp.sqrt(v) + least), params, mean, square
     )
+    return (params, mean, square), length(grads)
 
 
 def length(tree: Any) -> Float[Array, ""]:
