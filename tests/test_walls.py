@@ -104,7 +104,6 @@ KNOWN: dict[str, set[str]] = {
         "dualac.analysis.summary.findings",
         "dualac.analysis.summary.summarise",
         "dualac.cli.commands.experiments",
-        "dualac.envs.checkup.examine",
         "dualac.execution.on_ray",
         "dualac.experiments.spec",
         "dualac.theory.utilities",

@@ -9,10 +9,10 @@ from gymnasium import spaces
 from tests.support import env_toys
 
 from dualac.envs import Protocol
-from dualac.envs.checkup import examine as checkup
-from dualac.envs.checkup.examine import Finding
+from dualac.envs.checkup.examine import checkup
 from dualac.envs.checkup.plays import Limits
 from dualac.errors import UsageError
+from dualac.machine.messages import Finding
 
 BOUNDED = spaces.Box(-10, 10, (2,), np.float64)
 
@@ -49,20 +49,20 @@ class Well(env_toys.Toy):
         )
 
 
-def found(kind: type, cap: int | None = 40, **words: Any) -> list[Finding]:
-    return list(
-        checkup.checkup(env_toys.register(f"Checked{kind.__name__}-v0", kind, cap), **words)
+def examine(kind: type, cap: int | None = 40, **words: Any) -> list[Finding]:
+    return list(checkup(env_toys.register(f"Checked{kind.__name__}-v0", kind, cap), **words))
+
+
+def texts(findings: list[Finding], verdict: str, about: str) -> str:
+    """Join the texts of one verdict on one subject."""
+    return " | ".join(
+        finding.text for finding in findings if (finding.verdict, finding.about) == (verdict, about)
     )
 
 
-def told(findings: list[Finding], verdict: str, about: str) -> str:
-    """The texts of one verdict on one subject, in one string."""
-    return " | ".join(one.text for one in findings if (one.verdict, one.about) == (verdict, about))
-
-
 def test_of_an_environment_that_is_well_there_is_nothing_to_say():
-    findings = found(Well)
-    assert [(one.verdict, one.about) for one in findings] == [
+    findings = examine(Well)
+    assert [(finding.verdict, finding.about) for finding in findings] == [
         ("ok", about)
         for about in (
             "made",
@@ -77,7 +77,7 @@ def test_of_an_environment_that_is_well_there_is_nothing_to_say():
         )
     ]
     assert findings[0].text == "2 observations, 2 actions in [-1, 1]; 40 steps an episode at most"
-    assert told(findings, "ok", "resume").startswith(
+    assert texts(findings, "ok", "resume").startswith(
         "20 actions played again in a new environment led to the same bits"
     )
 
@@ -92,13 +92,13 @@ def test_parts_and_boxes_are_named():
         def observe(self) -> Any:
             return {"joint": self.place * [1, 0], "goal": self.place}
 
-    findings = found(Parted)
+    findings = examine(Parted)
     assert findings[0].text.startswith("4 observations (joint 2, goal 2), 2 actions in [-2, 3]")
     assert (
-        told(findings, "note", "observed")
+        texts(findings, "note", "observed")
         == "always the same in joint[1]: nothing can be learned from that"
     )
-    assert "no matter here: they are scaled" in told(findings, "note", "gymnasium")
+    assert "no matter here: they are scaled" in texts(findings, "note", "gymnasium")
 
 
 class Unmade(Well):
@@ -183,24 +183,24 @@ WRONG = [
 )
 def test_what_would_stop_training_is_wrong(kind, about, text):
     Alone.made.clear()
-    findings = found(kind)
+    findings = examine(kind)
     for piece in text.split(".*"):
-        assert piece in told(findings, "wrong", about)
-    assert all("\n" not in one.text for one in findings)
+        assert piece in texts(findings, "wrong", about)
+    assert all("\n" not in finding.text for finding in findings)
 
 
 @pytest.mark.parametrize("limit", [0, 30])
 def test_an_episode_without_an_end_is_wrong_until_something_ends_it(limit):
-    findings = found(
+    findings = examine(
         Well, None, protocol=Protocol(time_limit=limit), limits=Limits(uncapped_steps=1500)
     )
     if limit:
-        assert "5 of 5 episodes ended, after 30 steps: 0 terminated, 5 truncated" in told(
+        assert "5 of 5 episodes ended, after 30 steps: 0 terminated, 5 truncated" in texts(
             findings, "ok", "ends"
         )
     else:
-        assert "within 1500 steps" in told(findings, "wrong", "ends")
-        assert "max_episode_steps=N, or train with --protocol.time-limit N" in told(
+        assert "within 1500 steps" in texts(findings, "wrong", "ends")
+        assert "max_episode_steps=N, or train with --protocol.time-limit N" in texts(
             findings, "wrong", "ends"
         )
 
@@ -338,9 +338,9 @@ WARNED = [
     ("kind", "about", "text"), WARNED, ids=[f"{kind.__name__}-{about}" for kind, about, _ in WARNED]
 )
 def test_what_training_survives_is_a_warning(kind, about, text):
-    findings = found(kind)
-    assert text in told(findings, "warning", about)
-    assert "wrong" not in {one.verdict for one in findings}
+    findings = examine(kind)
+    assert text in texts(findings, "warning", about)
+    assert "wrong" not in {finding.verdict for finding in findings}
 
 
 class Single(Well):
@@ -364,32 +364,32 @@ class Single(Well):
         ("seeding", "another seed gives no other one"),
         ("observed", "float64, while its space declares float32 (no matter here"),
         ("rewards", "always 0 under random actions"),
-        ("success", "not told: with info['success'] or info['is_success']"),
+        ("success", "not reported: with info['success'] or info['is_success']"),
         ("says", "the motor is old"),
     ],
 )
 def test_what_is_good_to_know_is_a_note(about, text, capfd):
-    assert text in told(found(Single), "note", about)
+    assert text in texts(examine(Single), "note", about)
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_slow_environment_is_not_played_to_its_end():
     seconds = iter(np.arange(0, 1e6, 0.3))
-    findings = found(Well, 1000, limits=Limits(clock=lambda: float(next(seconds))))
+    findings = examine(Well, 1000, limits=Limits(clock=lambda: float(next(seconds))))
     assert (
-        told(findings, "ok", "ends")
+        texts(findings, "ok", "ends")
         == "episodes are cut at 1000 steps; none ended before 2, where this examination left them"
     )
-    assert "minutes" in told(findings, "note", "speed")
+    assert "minutes" in texts(findings, "note", "speed")
 
 
 def test_a_name_that_is_none_is_refused_not_examined():
     with pytest.raises(UsageError, match="did you mean gym/Pendulum-v1"):
-        list(checkup.checkup("gym/Pendulm-v1"))
+        list(checkup("gym/Pendulm-v1"))
 
 
 @pytest.mark.parametrize(
     "task", [pytest.param("dmc/pendulum-swingup", marks=pytest.mark.suite), "gym/Pendulum-v1"]
 )
 def test_tasks_of_the_suites_are_well(task):
-    assert not {"wrong", "warning"} & {one.verdict for one in checkup.checkup(task)}
+    assert not {"wrong", "warning"} & {finding.verdict for finding in checkup(task)}

@@ -1,1 +1,1 @@
-"""What is wrong with an environment, found by playing it."""
+"""A checkup of an environment, by playing it."""

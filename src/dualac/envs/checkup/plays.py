@@ -1,6 +1,4 @@
-"""Episodes played to be judged: what was seen, how it ended, whether it comes again; whatever an
-environment raises, prints or warns of meanwhile.
-"""
+"""Episodes played for a checkup, and what an environment raises, prints or warns of meanwhile."""
 
 from __future__ import annotations
 
@@ -43,9 +41,7 @@ USUAL = Limits()
 
 
 class Play(NamedTuple):
-    """An episode, or its beginning: what was done, seen and paid, how it ended, how long it
-    took.
-    """
+    """An episode, or its beginning: actions, what followed, how it ended, how long it took."""
 
     actions: np.ndarray
     observations: np.ndarray
@@ -64,8 +60,9 @@ class Play(NamedTuple):
         return self.terminated or self.truncated
 
     def parts_from(self, other: Play) -> int | None:
-        """The first step, 0 being the reset, at which two plays of the same actions differ in a
-        bit. One may be the beginning of the other.
+        """Find the first step, 0 being the reset, at which two plays of one episode differ.
+
+        One may be the beginning of the other. Return None where no bit differs.
         """
         common = min(self.length, other.length)
         for step in range(common + 1):
@@ -81,16 +78,19 @@ class Play(NamedTuple):
 
 
 class Record(NamedTuple):
-    """All that was played: episodes of several seeds, the first one again and again, and glances at
-    another seed and at the ends of the actions.
-    """
+    """All that was played."""
 
     plays: list[Play]
+    """episodes of several seeds; the first of them is played again below"""
     at_once: Play
     later: Play
+    """after other episodes"""
     elsewhere: Play
+    """in a new environment"""
     other_seed: Play
+    """the same actions after another seed"""
     lowest: Play
+    """the beginning of an episode under the lowest actions"""
     highest: Play
 
 
@@ -99,15 +99,15 @@ class FailedError(Exception):
 
 
 @final
-class Ear(logging.Handler):
-    """Keeps what is logged."""
+class Listener(logging.Handler):
+    """A handler that keeps what is logged."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.heard: list[str] = []
+        self.texts: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.heard.append(one_line(record.getMessage()))
+        self.texts.append(one_line(record.getMessage()))
 
 
 def play_all(env: Adapted, another: Callable[[], Adapted], limits: Limits) -> Record:
@@ -189,25 +189,25 @@ def _naming_the_place(place: str, call: Callable[[], T]) -> T:
         ) from error
 
 
-def quietly(work: Callable[[], T], heard: list[str] | None = None) -> T:
-    """What it answers; nothing it prints is seen, and what it, or this library, warns of is added
-    to what was heard.
+def quietly(work: Callable[[], T], notices: list[str] | None = None) -> T:
+    """Return what `work` returns; keep what it prints from the terminal.
+
+    What it, or this library, warns of is added to `notices`.
     """
-    told: list[warnings.WarningMessage] = []
-    ear = Ear()
-    LOGGER.addHandler(ear)
+    caught: list[warnings.WarningMessage] = []
+    listener = Listener()
+    LOGGER.addHandler(listener)
     try:
-        with silence(), warnings.catch_warnings(record=True) as told:
+        with silence(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            warnings.simplefilter(
-                "ignore", ResourceWarning
-            )  # of garbage that is collected by chance meanwhile, perhaps another's
+            # Garbage may be collected meanwhile that is not of this work.
+            warnings.simplefilter("ignore", ResourceWarning)
             return work()
     finally:
-        LOGGER.removeHandler(ear)
-        if heard is not None:
-            heard += ear.heard
-            heard += [one_line(one.message).removeprefix("WARN: ") for one in told]
+        LOGGER.removeHandler(listener)
+        if notices is not None:
+            notices += listener.texts
+            notices += [one_line(warning.message).removeprefix("WARN: ") for warning in caught]
 
 
 def _random(seed: int, size: tuple[int, ...]) -> Iterator[np.ndarray]:
@@ -217,4 +217,5 @@ def _random(seed: int, size: tuple[int, ...]) -> Iterator[np.ndarray]:
 
 
 def one_line(error: object) -> str:
+    """Write an error, or anything else, on one line and without colours."""
     return " ".join(TERMINAL_COLOUR.sub("", str(error)).split())
