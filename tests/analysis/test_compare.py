@@ -10,7 +10,7 @@ from tests.support.written import PROTOCOL, SPEC, write_run, write_sweep
 from dualac.analysis.data.frame import read
 from dualac.analysis.data.groups import settings
 from dualac.analysis.summary.compare import compare, sparkline
-from dualac.analysis.summary.findings import headline
+from dualac.analysis.summary.headline import headline
 from dualac.analysis.summary.summarise import Choices, summarise
 from dualac.cli import run
 from dualac.errors import DataError, UsageError

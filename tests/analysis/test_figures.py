@@ -165,8 +165,8 @@ def test_the_same_rows_make_the_same_svg(tmp_path: Path):
 
 
 def test_analysis_never_imports_jax():
-    asked = (
-        "import sys, dualac.analysis.data.curves, dualac.analysis.figures.curves; sys.exit('jax' "
-        "in sys.modules)"
+    code = (
+        "import sys, dualac.analysis.data.curves, dualac.analysis.figures.curves; "
+        "sys.exit('jax' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -18,13 +18,15 @@ from tests.support.written import PROTOCOL, SPEC, write_plan, write_rows, write_
 
 from dualac.analysis.data.frame import read
 from dualac.analysis.data.groups import settings
-from dualac.analysis.figures import paper
 from dualac.analysis.figures.panels import caption
 from dualac.analysis.figures.paper import FIGURES, gallery
 from dualac.analysis.figures.style import COLOURS, Decimals, inks
 from dualac.analysis.report.exports import as_csv, as_json, escape_latex, escape_markdown
+from dualac.analysis.report.make import Format, Order, make, watch
 from dualac.analysis.report.page import page
-from dualac.analysis.summary.findings import commands, headline, problems
+from dualac.analysis.summary.commands import commands
+from dualac.analysis.summary.headline import headline
+from dualac.analysis.summary.problems import problems
 from dualac.analysis.summary.summarise import Choices, Summary, only, summarise
 from dualac.analysis.summary.tables import differences, sensitivity
 from dualac.cli import run
@@ -78,6 +80,12 @@ class Seen(HTMLParser):
 
 def summary(root: Path, **choices: Any) -> Summary:
     return summarise(read([root]), Choices(**choices))
+
+
+def order(root: Path, kind: Format, *figures: str, out: Path | None = None) -> Order:
+    """A report of one kind with a few of the figures: to draw all takes seconds."""
+    chosen = {name: FIGURES[name] for name in figures}
+    return Order((root,), kind, out, None, Choices(), "dualac report", chosen)
 
 
 def shown(root: Path, **choices: Any) -> Seen:
@@ -336,25 +344,18 @@ def test_no_value_of_a_file_makes_a_report_fail(
     assert len(read([tmp_path / "runs"]).runs) == (1 if told else 2)
 
 
-def test_a_folder_whose_name_is_no_text_is_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(paper, "FIGURES", {"curves": FIGURES["curves"]})
+def test_a_folder_whose_name_is_no_text_is_linked(tmp_path: Path):
     path = write_run(tmp_path / "runs")
     os.rename(os.fsencode(path), os.fsencode(tmp_path / "runs") + b"/d\xff")
-    for kind in ("html", "md"):
-        assert (
-            run(
-                [
-                    "report",
-                    str(tmp_path / "runs"),
-                    "--format",
-                    kind,
-                    "--out",
-                    str(tmp_path / f"out.{kind}"),
-                ]
-            )
-            == 0
-        )
+    make(order(tmp_path / "runs", "html", out=tmp_path / "out.html"))
     assert "./runs/d%FF/" in (tmp_path / "out.html").read_text()
+
+
+def test_a_folder_whose_name_is_no_text_is_named_in_markdown(tmp_path: Path):
+    path = write_run(tmp_path / "runs", reached=50_000)
+    os.rename(os.fsencode(path), os.fsencode(tmp_path / "runs") + b"/d\xff")
+    make(order(tmp_path / "runs", "md", out=tmp_path / "out.md"))
+    assert "interrupted" in (tmp_path / "out.md").read_text()
 
 
 def test_a_spreadsheet_is_given_no_formula(tmp_path: Path):
@@ -392,47 +393,46 @@ def test_the_page_asks_for_nothing_and_allows_nothing_but_itself(tmp_path: Path)
     assert len(text) < 500_000
 
 
-def test_the_command_writes_a_page_markdown_and_figures(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_the_command_writes_a_page_where_the_runs_are(tmp_path: Path):
+    write_run(tmp_path)
+    assert run(["report", str(tmp_path)]) == 0
+    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+
+
+def test_the_command_writes_markdown_and_says_where(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr(
-        paper, "FIGURES", {name: FIGURES[name] for name in ("sample-efficiency", "curves")}
-    )
+    write_run(tmp_path, "sac")
+    out = tmp_path / "out" / "results.md"
+    assert run(["report", str(tmp_path), "--format", "md", "--out", str(out), "--title", "T*"]) == 0
+    assert out.read_text().startswith("# T\\*\n")
+    assert str(out) in capsys.readouterr().out
+
+
+def test_markdown_and_its_figures_are_the_same_bytes_each_time(tmp_path: Path):
     write_sweep(tmp_path / "runs", {"dac": 0.6, "sac": 0.4}, ["dmc/cheetah-run"], 2)
-    out = tmp_path / "out"
-    assert run(["report", str(tmp_path / "runs")]) == 0
-    assert (tmp_path / "runs" / "report.html").read_text().startswith("<!doctype html>")
+    out = tmp_path / "out" / "results.md"
+    wanted = order(tmp_path / "runs", "md", "sample-efficiency", "curves", out=out)
+    written = []
     for _ in range(2):
-        assert (
-            run(
-                [
-                    "report",
-                    str(tmp_path / "runs"),
-                    "--format",
-                    "md",
-                    "--out",
-                    str(out / "results.md"),
-                    "--title",
-                    "T*",
-                ]
-            )
-            == 0
+        make(wanted)
+        names = re.findall(r"\]\((results-figures/.*?\.svg)\)", out.read_text())
+        written.append(
+            {name: (out.parent / name).read_bytes() for name in names} | {"": out.read_bytes()}
         )
-        text = (out / "results.md").read_text()
-        found = re.findall(r"\]\((results-figures/.*?\.svg)\)", text)
-        assert "sample-efficiency.svg" in " ".join(found)
-        assert all((out / name).read_text().lstrip().startswith("<?xml") for name in found)
-        assert text.startswith("# T\\*\n")
-        made = {name: (out / name).read_bytes() for name in found}
-    assert made == {name: (out / name).read_bytes() for name in made}
-    assert str(out / "results.md") in capsys.readouterr().out
+    assert list(written[0]) == [
+        "results-figures/sample-efficiency.svg",
+        "results-figures/curves.svg",
+        "",
+    ]
+    assert all(svg.startswith(b"<?xml") for name, svg in written[0].items() if name)
+    assert written[0] == written[1]
 
 
 @pytest.mark.parametrize("kind", ["pdf", "png"])
-def test_figures_for_a_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str):
-    monkeypatch.setattr(paper, "FIGURES", {"curves": FIGURES["curves"]})
+def test_figures_for_a_paper(tmp_path: Path, kind: Format):
     write_run(tmp_path)
-    assert run(["report", str(tmp_path), "--format", kind]) == 0
+    make(order(tmp_path, kind, "curves"))
     assert (tmp_path / "figures" / f"curves.{kind}").read_bytes()[:4] in (b"%PDF", b"\x89PNG")
     assert (
         "Seeds of each task: 1. No run is missing."
@@ -479,32 +479,32 @@ def test_a_watched_page_reloads_only_while_a_run_goes_on(tmp_path: Path):
 
 
 def test_a_report_is_made_anew_when_a_row_was_written_and_for_the_last_time_when_none_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ):
     path = write_run(tmp_path, reached=50_000)
     (path / "lock").write_text(json.dumps({"pid": os.getpid(), "host": platform.node()}))
-    made, pauses = [], []
+    out = make(order(tmp_path, "html"), refresh=7)
+    pages, pauses = [], []
 
     def pause(seconds: float) -> None:
         pauses.append(seconds)
-        made.append((tmp_path / "report.html").read_text())
+        pages.append(out.read_text())
         if len(pauses) == 2:
             write_rows(path / "eval.jsonl", [{"step": 60_000, "episode": 0, "return": 1.0}])
             os.utime(path / "eval.jsonl", (2e9, 2e9))
         if len(pauses) == 3:
             (path / "lock").unlink()
 
-    monkeypatch.setattr("dualac.analysis.report.make.time.sleep", pause)
-    assert run(["report", str(tmp_path), "--watch", "7"]) == 0
+    sentences: list[str] = []
+    watch(order(tmp_path, "html"), 7, out, sentences.append, sleep=pause)
     assert pauses == [7, 7, 7]
-    assert ["60k" in text for text in made] == [False, False, True]
-    assert ['content="7"' in text for text in made] == [True] * 3
-    assert 'content="7"' not in (tmp_path / "report.html").read_text()
+    assert ["60k" in text for text in pages] == [False, False, True]
+    assert ['content="7"' in text for text in pages] == [True] * 3
+    assert 'content="7"' not in out.read_text()
+    assert len(sentences) == 2
 
 
-def test_a_sweep_is_watched_until_nothing_of_its_plan_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_sweep_is_watched_until_nothing_of_its_plan_is_missing(tmp_path: Path):
     write_run(tmp_path, seed=0)
     write_plan(tmp_path, ["dac"], ["dmc/cheetah-run"], 2)
     pauses = []
@@ -514,10 +514,10 @@ def test_a_sweep_is_watched_until_nothing_of_its_plan_is_missing(
         if len(pauses) == 2:
             write_run(tmp_path, seed=1)
 
-    monkeypatch.setattr("dualac.analysis.report.make.time.sleep", pause)
-    assert run(["report", str(tmp_path), "--watch", "7"]) == 0
+    out = tmp_path / "report.html"
+    watch(order(tmp_path, "html"), 7, out, lambda sentence: None, sleep=pause)
     assert len(pauses) == 2
-    assert "Not finished" not in (tmp_path / "report.html").read_text()
+    assert "Not finished" not in out.read_text()
 
 
 def test_the_paper_has_its_figures_where_the_runs_are_there(tmp_path: Path):
@@ -561,7 +561,7 @@ def test_the_paper_has_its_figures_where_the_runs_are_there(tmp_path: Path):
         assert all(axes.lines or axes.patches for axes in figure.axes), picture.name
         logarithmic = [axes.yaxis for axes in figure.axes if axes.get_yscale() == "log"]
         assert all(isinstance(axis.get_major_formatter(), Decimals) for axis in logarithmic)
-        assert bool(logarithmic) == (picture.name in ("adjustments", "overestimation"))
+        assert bool(logarithmic) == (picture.name in ("adjustments", "diagnoses", "overestimation"))
     few = gallery(only(summary(tmp_path, rows=rows), names=["sac"]))
     assert {line.split(":")[0] for line in few.missing} >= {
         "design-table",
@@ -780,8 +780,7 @@ def test_a_sensitivity_study_without_the_default_marks_none(tmp_path: Path):
     ]
 
 
-def test_what_agents_differ_in_is_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(paper, "FIGURES", {})
+def test_what_agents_differ_in_is_a_table(tmp_path: Path):
     write_run(tmp_path, "dac")
     assert "Settings in which" not in shown(tmp_path).text
     write_run(
@@ -794,8 +793,7 @@ def test_what_agents_differ_in_is_a_table(tmp_path: Path, monkeypatch: pytest.Mo
     assert ["reset_every", "0", "7"] in rows
     assert not any(row[0] == "gamma" for row in rows)
     assert "Settings in which these agents differ" in shown(tmp_path).text
-    assert run(["report", str(tmp_path), "--format", "md"]) == 0
-    assert "| reset\\_every | 0 | 7 |" in (tmp_path / "report.md").read_text()
+    assert "| reset\\_every | 0 | 7 |" in make(order(tmp_path, "md")).read_text()
 
 
 @pytest.mark.parametrize("name", shipped())

@@ -1,4 +1,4 @@
-"""Runs as a training leaves them, written at once: what tests of the analysis read."""
+"""Runs as a training leaves them, written at once, for tests of the analysis to read."""
 
 import copy
 import json
@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 
 PROTOCOL = {
-    "part": "Protocol", (
-        "action_repeat"
-    ): 1, "time_limit": 0, (
-        "metaworld_cap"
-    ): 200, "myosuite_cap": 100, "myosuite_termination": "ignore",
-    "success": "any", "eval_episodes": 10,
-}  # fmt: skip
+    "part": "Protocol",
+    "action_repeat": 1,
+    "time_limit": 0,
+    "metaworld_cap": 200,
+    "myosuite_cap": 100,
+    "myosuite_termination": "ignore",
+    "success": "any",
+    "eval_episodes": 10,
+}
 ROW = {
     "part": "Algorithm",
     "pessimism": {"part": "Fixed", "beta": -1.0, "backup_beta": None, "climbs": "certainty"},
@@ -22,26 +24,33 @@ ROW = {
     "gamma": 0.99,
 }
 SPEC: dict[str, Any] = {
-    "part": "Run", "algorithm": ROW, (
-        "steps"
-    ): 100_000, "warmup": 10_000, "replay_ratio": 2, "batch_size": 256, "capacity": 1_000_000,
-    "resets": [], "reset_every": 0, (
-        "reset_same_init"
-    ): False, "eval_every": 10_000, "log_every": 1_000, "checkpoint_every": 10_000,
-    "protocol": PROTOCOL, "pack": [],
-}  # fmt: skip
+    "part": "Run",
+    "algorithm": ROW,
+    "steps": 100_000,
+    "warmup": 10_000,
+    "replay_ratio": 2,
+    "batch_size": 256,
+    "capacity": 1_000_000,
+    "resets": [],
+    "reset_every": 0,
+    "reset_same_init": False,
+    "eval_every": 10_000,
+    "log_every": 1_000,
+    "checkpoint_every": 10_000,
+    "protocol": PROTOCOL,
+    "pack": [],
+}
+VERSIONS = {"jax": "0.10.2", "mujoco": "3.16.0", "dm_control": "1.0.49", "metaworld": "3.0.0"}
 MACHINE = {
-    "fingerprint": {(
-        "versions"
-    ): {"jax": "0.10.2", (
-        "mujoco"
-    ): "3.16.0", "dm_control": "1.0.49", "metaworld": "3.0.0"}, "cores": 1},
-    "dualac": "0.1.0", (
-        "commit"
-    ): "0" * 40, "dirty": False, (
-        "cpu"
-    ): "a CPU", "host": "somewhere", "python": "3.11.7", "cores_of_machine": 2,
-}  # fmt: skip
+    "fingerprint": {"versions": VERSIONS, "cores": 1},
+    "dualac": "0.1.0",
+    "commit": "0" * 40,
+    "dirty": False,
+    "cpu": "a CPU",
+    "host": "somewhere",
+    "python": "3.11.7",
+    "cores_of_machine": 2,
+}
 
 
 def write_run(
@@ -58,8 +67,8 @@ def write_run(
     folder: str = "",
     changes: dict[str, Any] | None = None,
 ) -> Path:
-    """A run whose score rises in a line to `final` at 100,000 steps, as far as it was `reached`;
-    `changes` by path of run.json.
+    """Write a run whose score rises in a line to `final` at 100,000 steps, as far as it was
+    `reached`; `changes` are made in run.json, by path.
     """
     spec = copy.deepcopy(SPEC) | {"name": name, "task": task, "seed": seed}
     for where, value in (changes or {}).items():
@@ -107,7 +116,7 @@ def write_run(
 def write_plan(
     root: Path, names: list[str], tasks: list[str], seeds: int, steps: int = 100_000
 ) -> None:
-    """What a sweep leaves of what it means to do."""
+    """Write the plan of a sweep."""
     runs = [
         {"name": name, "task": task, "replay_ratio": 2, "steps": steps, "seeds": list(range(seeds))}
         for name in names
@@ -123,7 +132,7 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
 def write_sweep(
     root: Path, finals: dict[str, float], tasks: list[str], seeds: int, **named: Any
 ) -> Path:
-    """A grid of runs; a seed's score departs from its algorithm's by a little, the same each
+    """Write a grid of runs. A seed's score departs from its algorithm's by a little, the same each
     time.
     """
     noise = np.random.default_rng(0).normal(0, 0.03, (len(finals), len(tasks), seeds))
@@ -157,27 +166,29 @@ def _evaluation(task: str, step: int, episode: int, score: float, seed: int) -> 
 
 
 def _training(step: int, ratio: int, final: float) -> dict[str, Any]:
-    duals = {
-        "train/kl": 0.2,
-        "train/kl_median": 0.1,
-        "train/optimism": 1 + step / 1e5,
-        "train/kl_weight": 0.25,
-        "train/ent_coef": 0.1,
-    }
-    told = (
-        {"train/q_mean": 10 * final + 1, "train/q_std": 0.5, "train/saturation": 1.0}
-        if step > 10_000
-        else {}
-    )
-    clock = {
+    row: dict[str, Any] = {
+        "step": step,
+        "rollout/bad_transitions": 0,
         "time/time_elapsed": step / 100,
         "time/fps": 100.0,
         "train/n_updates": max(0, step - 9_999) * ratio,
     }
-    return {
-        "step": step,
-        "rollout/bad_transitions": 0,
-        **(duals if step > 10_000 else {}),
-        **told,
-        **clock,
+    if step <= 10_000:  # the warm-up makes no updates
+        return row
+    return row | {
+        "train/kl": 0.2,
+        "train/kl_q10": 0.01,
+        "train/kl_median": 0.1,
+        "train/kl_q90": 0.4,
+        "train/kl_q99": 2.0,
+        "train/optimism": 1 + step / 1e5,
+        "train/kl_weight": 0.25,
+        "train/ent_coef": 0.1,
+        "train/optimist_std_ratio": 1.25,
+        "train/optimist_shift": 0.4,
+        "train/optimist_spread_ratio": 1.1,
+        "train/data_distance": 1.5,
+        "train/q_mean": 10 * final + 1,
+        "train/q_std": 0.5,
+        "train/saturation": 1.0,
     }

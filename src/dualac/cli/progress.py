@@ -11,29 +11,32 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from dualac.analysis.metrics import METRICS
 from dualac.machine.messages import Failed, Progress, Retried, RunEvent, RunWarning
+from dualac.parts.text import format_steps
 
 ENDED = ("done", "interrupted", "failed")
 PLAIN_EVERY = 20.0  # seconds between plain lines of one seed, beside its evaluations
 
 
 class Column(NamedTuple):
-    """A number of the risk story: what it is called, where it is logged, how it is written."""
+    """A logged number: what it is called, where it is logged, how it is written."""
 
     title: str
     metric: str
     form: str
 
 
+RISK = tuple(
+    Column(metric.symbol, metric.columns[0], metric.form)
+    for metric in METRICS.values()
+    if metric.symbol
+)
 COLUMNS = (
     Column("eval", "eval/mean_reward", "{:.1f}"),
     Column("return", "rollout/ep_rew_mean", "{:.1f}"),
     Column("success", "eval/success_rate", "{:.0%}"),
-    Column("beta_p", "train/pessimism", "{:.2f}"),
-    Column("KL", "train/kl", "{:.3f}"),
-    Column("beta_o", "train/optimism", "{:.2f}"),
-    Column("KL weight", "train/kl_weight", "{:.3f}"),
-    Column("alpha", "train/ent_coef", "{:.3f}"),
+    *RISK,
     Column("bad", "rollout/bad_transitions", "{:.0f}"),
 )
 # Columns of the terminal: below WIDE there is no bar, below MEDIUM nothing that the eye can do
@@ -172,15 +175,7 @@ class Display(OnScreen):
 
 
 def progress(row: Progress) -> str:
-    return f"{short(row.step)}/{short(row.steps)}"
-
-
-def short(number: int) -> str:
-    """Write 12400 as 12.4k."""
-    for scale, letter in ((1_000_000, "M"), (1_000, "k")):
-        if number >= scale:
-            return f"{number / scale:.4g}{letter}"
-    return str(number)
+    return f"{format_steps(row.step)}/{format_steps(row.steps)}"
 
 
 def duration(seconds: float | None) -> str:

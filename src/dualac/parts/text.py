@@ -65,6 +65,14 @@ def parse_count(text: str) -> int:
     return int(number)
 
 
+def format_steps(number: float) -> str:
+    """Write a number in short: 12400 as 12.4k."""
+    for scale, letter in ((1_000_000, "M"), (1_000, "k")):
+        if abs(number) >= scale:
+            return f"{number / scale:.4g}{letter}"
+    return f"{number:.4g}"
+
+
 def parse_seeds(text: str) -> list[int]:
     """How many (2 is 0 and 1), which ones from where to where (3-5), or each (0,2,7)."""
     first, dash, last = text.partition("-")

@@ -10,198 +10,205 @@ from dualac.analysis import statistics
 from dualac.analysis.data.curves import Curve
 from dualac.analysis.data.groups import Group
 from dualac.analysis.data.scores import GRID, grid, held
-from dualac.analysis.figures.panels import adjusted, ratio_dashes
+from dualac.analysis.figures.panels import mean_series, ratio_dashes
 from dualac.analysis.figures.style import inks
-from dualac.analysis.summary.summarise import Panel, Summary, clocks, overestimation
+from dualac.analysis.metrics import METRICS, Metric
+from dualac.analysis.statistics import Interval
+from dualac.analysis.summary.averages import clocks, overestimation
+from dualac.analysis.summary.panel import Panel
+from dualac.analysis.summary.summarise import Summary
 from dualac.analysis.summary.tables import Share
 
 DIGITS = 4
 INSIDE_POINTS = 61
-THIN_POINTS = 51  # of a task's curve where there are very many runs
+THIN_POINTS = 51  # of a task's curve where the runs are many
 MANY_RUNS = 600
-METRICS = (  # name, title, the columns that are read, whether the axis is logarithmic
-    ("ratio", "Q spread / |Q mean|", ("train/q_std", "train/q_mean"), True),
-    ("optimism", "optimism", ("train/optimism",), False),
-    ("kl_weight", "KL weight", ("train/kl_weight",), False),
-    ("kl", "KL per action dimension", ("train/kl",), True),
-    ("temperature", "temperature", ("train/ent_coef",), True),
-    ("saturation", "mean |pre-tanh action|", ("train/saturation",), False),
-)
+
+Data = dict[str, Any]
 
 
-def logged(groups: Sequence[Group]) -> list[tuple[str, str, tuple[str, ...], bool]]:
-    """The metrics that some of these runs tell of."""
-    names = {name for one in groups for run in one.runs for name in run.training}
-    return [metric for metric in METRICS if names.issuperset(metric[2])]
+def logged(groups: Sequence[Group]) -> list[Metric]:
+    """Return the metrics that some of these runs have logged."""
+    names = {name for group in groups for run in group.runs for name in run.training}
+    return [metric for metric in METRICS.values() if names.issuperset(metric.columns)]
 
 
 def rounded(values: np.ndarray) -> list[float | None]:
+    """Round to a few significant digits; a number that is not finite is None."""
     return [
         float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None for value in values.tolist()
     ]
 
 
 def whole(values: np.ndarray) -> list[int | None]:
+    """Round to whole numbers; a number that is not finite is None."""
     return [round(value) if math.isfinite(value) else None for value in values.tolist()]
 
 
-def panel_data(panel: Panel) -> dict[str, Any]:
-    groups = []
-    for one in panel.groups:
-        band, names = panel.bands[one.label], panel.names()
-        bars = {"all": panel.aggregates[one.label]["IQM"]} | {
-            suite: some[one.label] for suite, some in panel.suites.items()
-        }
-        told = {name: {(
-            "estimate"
-        ): found.estimate, (
-            "low"
-        ): found.low if found.defined else None, "high": found.high if found.defined else None}
-                for name, found in bars.items()}  # fmt: skip
-        profile = (
-            [rounded(line) for line in panel.profiles[one.label]]
-            if one.label in panel.profiles
-            else None
-        )
-        about = {"agent": one.agent, "name": names[one.label], "bars": told, "profile": profile}
-        lines = {
-            "iqm": rounded(band.estimate),
-            "low": rounded(band.low),
-            "high": rounded(band.high),
-        }
-        groups.append(
-            {
-                **about,
-                **lines,
-                **{clock: rounded(found) for clock, found in panel.clocks[one.label].items()},
-            }
-        )
-    return {"steps": whole(panel.steps), "groups": groups}
+def panel_data(panel: Panel) -> Data:
+    """Return a panel's curves, bars and profiles."""
+    return {
+        "steps": whole(panel.steps),
+        "groups": [_panel_group(panel, group) for group in panel.groups],
+    }
 
 
-def task_data(summary: Summary, task: str, ratio: int) -> dict[str, Any]:
-    """Each seed's curve on one axis of steps, with the clocks of its group."""
-    return _task_data(
-        summary,
-        task,
-        [one for one in summary.groups if one.replay_ratio == ratio and task in one.tasks],
-    )
+def _panel_group(panel: Panel, group: Group) -> Data:
+    label = group.label
+    bars = {"all": panel.aggregates[label]["IQM"]}
+    bars |= {suite: intervals[label] for suite, intervals in panel.suites.items()}
+    profile = None
+    if label in panel.profiles:
+        profile = [rounded(line) for line in panel.profiles[label]]
+    band = panel.bands[label]
+    return {
+        "agent": group.agent,
+        "name": panel.names()[label],
+        "bars": {name: _bar(interval) for name, interval in bars.items()},
+        "profile": profile,
+        "iqm": rounded(band.estimate),
+        "low": rounded(band.low),
+        "high": rounded(band.high),
+        **{clock: rounded(values) for clock, values in panel.clocks[label].items()},
+    }
 
 
-def together_data(summary: Summary, groups: Sequence[Group]) -> list[dict[str, Any]]:
-    """A chart a task: every agent on it, whatever its replay ratio."""
-    dashes = dict(zip((one.label for one in groups), ratio_dashes(groups), strict=True))
-    found = []
-    for task in sorted({run.task for one in groups for run in one.runs}):
-        here = [one for one in groups if task in one.tasks]
-        data = _task_data(summary, task, here)
-        told = [
-            {**line, "name": one.label, "dash": dashes[one.label]}
-            for one, line in zip(here, data["groups"], strict=True)
+def _bar(interval: Interval) -> Data:
+    return {
+        "estimate": interval.estimate,
+        "low": interval.low if interval.defined else None,
+        "high": interval.high if interval.defined else None,
+    }
+
+
+def task_data(summary: Summary, task: str, ratio: int) -> Data:
+    """Return each seed's curve on one axis of steps, with the clocks of its group."""
+    groups = [
+        group for group in summary.groups if group.replay_ratio == ratio and task in group.tasks
+    ]
+    return _task_data(summary, task, groups)
+
+
+def together_data(summary: Summary, groups: Sequence[Group]) -> list[Data]:
+    """Return a chart a task, with every agent on it, whatever its replay ratio."""
+    dashes = dict(zip((group.label for group in groups), ratio_dashes(groups), strict=True))
+    charts = []
+    for task in sorted({run.task for group in groups for run in group.runs}):
+        on_task = [group for group in groups if task in group.tasks]
+        data = _task_data(summary, task, on_task)
+        lines = [
+            {**line, "name": group.label, "dash": dashes[group.label]}
+            for group, line in zip(on_task, data["groups"], strict=True)
         ]
-        found.append({**data, "groups": told})
-    return found
+        charts.append({**data, "groups": lines})
+    return charts
 
 
-def _task_data(summary: Summary, task: str, groups: Sequence[Group]) -> dict[str, Any]:
-    runs = {one.label: [run for run in one.runs if run.task == task] for one in groups}
+def _task_data(summary: Summary, task: str, groups: Sequence[Group]) -> Data:
+    runs = {group.label: [run for run in group.runs if run.task == task] for group in groups}
     points = THIN_POINTS if len(summary.frame.runs) > MANY_RUNS else GRID
-    steps = grid((summary.board.curve(run) for some in runs.values() for run in some), most=points)
-    found = []
-    for one in groups:
-        values = np.array([held(summary.board.curve(run), steps) for run in runs[one.label]])
-        seeds = [
-            {"seed": run.seed, "y": rounded(row)}
-            for run, row in zip(runs[one.label], values, strict=True)
-        ]
-        times = {clock: rounded(row) for clock, row in clocks(runs[one.label], steps).items()}
+    curves = [summary.board.curve(run) for members in runs.values() for run in members]
+    steps = grid(curves, most=points)
+    lines = []
+    for group in groups:
+        members = runs[group.label]
+        values = np.array([held(summary.board.curve(run), steps) for run in members])
         mean = statistics.task_means(values.T[:, :, None])[:, 0]
-        found.append(
-            {"agent": one.agent, "name": one.agent, "mean": rounded(mean), "seeds": seeds, **times}
-        )
-    scale = summary.board.scaled[task]
-    return {"unit": "score" if scale else "return", "steps": whole(steps), "groups": found}
+        seeds = [
+            {"seed": run.seed, "y": rounded(row)} for run, row in zip(members, values, strict=True)
+        ]
+        times = {clock: rounded(row) for clock, row in clocks(members, steps).items()}
+        names = {"agent": group.agent, "name": group.agent}
+        lines.append({**names, "mean": rounded(mean), "seeds": seeds, **times})
+    unit = "score" if summary.board.scaled[task] else "return"
+    return {"unit": unit, "steps": whole(steps), "groups": lines}
 
 
-def inside_data(groups: Sequence[Group]) -> list[dict[str, Any]]:
-    """The duals of each dual actor-critic: a line a task, the KL's target, the resets."""
-    found = []
-    for one in groups:
-        colours = inks(one.tasks)
+def inside_data(groups: Sequence[Group]) -> list[Data]:
+    """Return how the duals and the diagnoses of each dual actor-critic move: a line a task, the
+    KL's target, the resets.
+    """
+    metrics = logged(groups)
+    charts = []
+    for group in groups:
+        colours = inks(group.tasks)
         tasks = []
-        for task in sorted(one.tasks):
-            logs = [run.training for run in one.runs if run.task == task]
-            lines = {}
-            for name, _, columns, _ in logged(groups):
-                line = adjusted(logs, columns)
-                if len(line.steps):
-                    thin = grid([line], most=INSIDE_POINTS)
-                    lines[name] = {
-                        "x": whole(thin),
-                        "y": rounded(held(Curve(line.steps, line.returns), thin)),
-                    }
+        for task in sorted(group.tasks):
+            logs = [run.training for run in group.runs if run.task == task]
+            lines = {metric.key: _metric_line(logs, metric) for metric in metrics}
             tasks.append(
                 {
                     "task": task,
                     "colour": colours[task].colour,
                     "dash": colours[task].dash,
-                    "lines": lines,
+                    "lines": {key: line for key, line in lines.items() if line},
                 }
             )
-        target = one.settings.get("algorithm.explorer.target_kl")
+        target = group.settings.get("algorithm.explorer.target_kl")
         refs = {"kl": target} if isinstance(target, int | float) else {}
-        found.append({"label": one.label, "refs": refs, "marks": _resets(one), "tasks": tasks})
-    return found
+        charts.append({"label": group.label, "refs": refs, "marks": _resets(group), "tasks": tasks})
+    return charts
 
 
-def _resets(one: Group) -> list[int]:
-    listed, every = one.settings.get("resets"), one.settings.get("reset_every")
-    last = max(run.steps for run in one.runs)
+def _metric_line(logs: Sequence[dict[str, np.ndarray]], metric: Metric) -> Data | None:
+    """Return the mean over seeds of a metric, with its band where that is logged."""
+    line = mean_series(logs, metric.columns)
+    if not len(line.steps):
+        return None
+    steps = grid([line], most=INSIDE_POINTS)
+    data = {"x": whole(steps), "y": rounded(held(line, steps))}
+    if metric.band is None:
+        return data
+    low, high = (held(mean_series(logs, (column,)), steps) for column in metric.band)
+    if not (np.isfinite(low).any() and np.isfinite(high).any()):
+        return data
+    if metric.logarithmic:  # such an axis has no place for 0
+        low = np.where(low > 0, low, np.nan)
+    return {**data, "low": rounded(low), "high": rounded(high)}
+
+
+def _resets(group: Group) -> list[int]:
+    listed, every = group.settings.get("resets"), group.settings.get("reset_every")
+    last = max(run.steps for run in group.runs)
     marks = [step for step in listed if isinstance(step, int)] if isinstance(listed, list) else []
-    return [
-        *marks,
-        *(range(every, last, every) if isinstance(every, int) and every > last // 200 else []),
-    ]
+    if isinstance(every, int) and every > last // 200:
+        marks += range(every, last, every)
+    return marks
 
 
-def overestimation_data(groups: Sequence[Group]) -> list[tuple[str, dict[str, Any]]]:
-    """By replay ratio and suite: mean |Q| over mean |G| against steps."""
-    found = []
-    for ratio in sorted({one.replay_ratio for one in groups}):
-        for suite in sorted(
-            {run.suite for one in groups for run in one.runs if one.replay_ratio == ratio}
-        ):
-            lines = []
-            for one in groups:
-                here = [run for run in one.runs if run.suite == suite and one.replay_ratio == ratio]
-                steps = grid(
-                    (Curve(np.unique(run.evaluations["step"]), np.array([])) for run in here),
-                    most=INSIDE_POINTS,
-                )
-                values = overestimation(one, [run.task for run in here], steps)
-                if np.isfinite(values).any():
-                    lines.append(
-                        {
-                            "agent": one.agent,
-                            "name": one.agent,
-                            "x": whole(steps),
-                            "y": rounded(values),
-                        }
-                    )
+def overestimation_data(groups: Sequence[Group]) -> list[tuple[str, Data]]:
+    """Return mean |Q| over mean |G| against steps, by replay ratio and suite."""
+    charts = []
+    for ratio in sorted({group.replay_ratio for group in groups}):
+        members = [group for group in groups if group.replay_ratio == ratio]
+        for suite in sorted({run.suite for group in members for run in group.runs}):
+            lines = [line for group in members if (line := _overestimation_line(group, suite))]
             if lines:
-                found.append((f"{suite}, replay ratio {ratio}", {"lines": lines}))
-    return found
+                charts.append((f"{suite}, replay ratio {ratio}", {"lines": lines}))
+    return charts
 
 
-def share_data(rows: Sequence[Share], unit: str) -> list[dict[str, Any]]:
-    found = []
-    for title in dict.fromkeys(row.panel for row in rows):
-        some = [row for row in rows if row.panel == title]
-        bars = [{"name": row.label, (
-            "estimate"
-        ): row.found.estimate, "low": row.found.low if row.found.defined else None,
-                 "high": row.found.high if row.found.defined else None, (
-                     "strong"
-                 ): row.default} for row in some]  # fmt: skip
-        found.append({"title": title, "x": unit, "rows": bars})
-    return found
+def _overestimation_line(group: Group, suite: str) -> Data | None:
+    runs = [run for run in group.runs if run.suite == suite]
+    evaluated = [Curve(np.unique(run.evaluations["step"]), np.array([])) for run in runs]
+    steps = grid(evaluated, most=INSIDE_POINTS)
+    values = overestimation(group, [run.task for run in runs], steps)
+    if not np.isfinite(values).any():
+        return None
+    return {"agent": group.agent, "name": group.agent, "x": whole(steps), "y": rounded(values)}
+
+
+def share_data(rows: Sequence[Share], unit: str) -> list[Data]:
+    """Return a chart of bars for each panel."""
+    return [
+        {
+            "title": title,
+            "x": unit,
+            "rows": [
+                {"name": row.label, **_bar(row.interval), "strong": row.default}
+                for row in rows
+                if row.panel == title
+            ],
+        }
+        for title in dict.fromkeys(row.panel for row in rows)
+    ]

@@ -1,6 +1,6 @@
 """Pictures of runs, by matplotlib, without a screen."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib as mpl
@@ -10,24 +10,17 @@ from matplotlib.figure import Figure
 
 from dualac.analysis.data.curves import evaluation_curve, training_series
 from dualac.analysis.figures.style import COLOURS, STYLE, legible
+from dualac.analysis.metrics import METRICS
 
-INSIDE = {  # the risk story of a dual actor-critic, a panel each
-    "KL per action dimension": ("train/kl", "train/kl_median"),
-    "optimism": ("train/optimism",),
-    "KL weight": ("train/kl_weight",),
-    "temperature": ("train/ent_coef",),
-}
-LOGARITHMIC = (
-    "KL per action dimension",
-    "temperature",
-)  # they fall by orders of magnitude in the first steps
+INSIDE = ("kl", "optimism", "kl_weight", "temperature")  # a panel each
+BESIDE = {"kl": METRICS["kl_median"].columns}  # what is drawn on top in a panel
 
 
 def learning_curve(
     groups: Mapping[str, list[Path]], title: str, out: Path, random_score: float | None = None
 ) -> Path:
-    """Return against steps: each seed a thin line, each group's mean a thick one. The number of
-    seeds stands in the legend.
+    """Draw return against steps: each seed a thin line, each group's mean a thick one. The number
+    of seeds is in the legend.
     """
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7, 4.2), layout="constrained")
@@ -36,17 +29,10 @@ def learning_curve(
             curves = [evaluation_curve(run) for run in runs]
             for curve in curves:
                 axes.plot(curve.steps, curve.returns, color=colour, linewidth=0.8, alpha=0.5)
-            common = sorted(set.intersection(*(set(curve.steps.tolist()) for curve in curves)))
-            mean = np.mean(
-                [curve.returns[np.isin(curve.steps, common)] for curve in curves], axis=0
-            )
-            axes.plot(
-                common,
-                mean,
-                color=colour,
-                linewidth=2.2,
-                label=f"{name} ({len(runs)} seed{'s' * (len(runs) > 1)})",
-            )
+            steps = sorted(set.intersection(*(set(curve.steps.tolist()) for curve in curves)))
+            returns = [curve.returns[np.isin(curve.steps, steps)] for curve in curves]
+            label = f"{name} ({len(runs)} seed{'s' * (len(runs) > 1)})"
+            axes.plot(steps, np.mean(returns, axis=0), color=colour, linewidth=2.2, label=label)
         if random_score is not None:
             axes.axhline(
                 random_score, color="#777777", linewidth=1, linestyle="--", label="random policy"
@@ -57,34 +43,40 @@ def learning_curve(
 
 
 def inside(runs: list[Path], title: str, targets: Mapping[str, float], out: Path) -> Path:
-    """How the duals of a dual actor-critic move: KL (mean and median), optimism, KL weight,
-    temperature; a thin line a seed.
+    """Draw how the duals of a dual actor-critic move: KL (mean and median), optimism, KL weight,
+    temperature; a thin line a seed. `targets` are dashed lines, by the title of their panel.
     """
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10, 5.6), layout="constrained")
-        for axes, (panel, names) in zip(figure.subplots(2, 2).flat, INSIDE.items(), strict=True):
-            for colour, name in zip(COLOURS, names, strict=False):
-                for number, run in enumerate(runs):
-                    series = training_series(run, name)
-                    axes.plot(
-                        series.steps,
-                        series.returns,
-                        color=colour,
-                        linewidth=1,
-                        label=name if number == 0 and len(names) > 1 else None,
-                    )
-            if panel in targets:
+        for axes, key in zip(figure.subplots(2, 2).flat, INSIDE, strict=True):
+            metric = METRICS[key]
+            names = (*metric.columns, *BESIDE.get(key, ()))
+            _plot_series(axes, runs, names)
+            if metric.title in targets:
                 axes.axhline(
-                    targets[panel], color="#777777", linestyle="--", linewidth=1, label="target"
+                    targets[metric.title],
+                    color="#777777",
+                    linestyle="--",
+                    linewidth=1,
+                    label="target",
                 )
-            if panel in LOGARITHMIC:
+            if metric.logarithmic:
                 axes.set_yscale("log")
                 legible(axes.yaxis)
-            _finish(axes, panel, "")
-            if len(names) > 1 or panel in targets:
+            _finish(axes, metric.title, "")
+            if len(names) > 1 or metric.title in targets:
                 axes.legend(frameon=False, fontsize=8)
         figure.suptitle(title)
         return save(figure, out)
+
+
+def _plot_series(axes: Axes, runs: Sequence[Path], names: Sequence[str]) -> None:
+    """Draw logged numbers, a colour each; of several, each is named once."""
+    for colour, name in zip(COLOURS, names, strict=False):
+        for number, run in enumerate(runs):
+            series = training_series(run, name)
+            label = name if number == 0 and len(names) > 1 else None
+            axes.plot(series.steps, series.returns, color=colour, linewidth=1, label=label)
 
 
 def _finish(axes: Axes, title: str, label: str) -> None:
@@ -94,7 +86,7 @@ def _finish(axes: Axes, title: str, label: str) -> None:
 
 
 def bars(values: Mapping[str, float], label: str, out: Path) -> Path:
-    """A bar a name."""
+    """Draw a bar for each name."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7, 0.8 + 0.35 * len(values)), layout="constrained")
         axes = figure.subplots()
@@ -104,6 +96,7 @@ def bars(values: Mapping[str, float], label: str, out: Path) -> Path:
 
 
 def save(figure: Figure, out: Path, dpi: int = 150) -> Path:
+    """Write a figure; an SVG without its date, so that the same figure is the same bytes."""
     out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out, dpi=dpi, metadata={"Date": None} if out.suffix == ".svg" else None)
     return out

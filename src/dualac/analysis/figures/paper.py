@@ -1,8 +1,8 @@
-"""The figures of the paper, each from whatever runs there are: which of them these can make, and
-what the others would need.
+"""The figures of the paper, and one of the library's own, each from whatever runs there are: which
+of them these runs can make, and what the others would need.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,8 +12,10 @@ from dualac.analysis.data.completeness import describe_seeds
 from dualac.analysis.data.frame import Planned, RunRecord
 from dualac.analysis.data.groups import Group
 from dualac.analysis.figures import panels
+from dualac.analysis.metrics import METRICS
+from dualac.analysis.summary.panel import Panel
 from dualac.analysis.summary.summarise import Summary, only
-from dualac.analysis.summary.tables import design, sensitivity
+from dualac.analysis.summary.tables import Share, design, sensitivity
 from dualac.analysis.summary.wording import join_names
 
 REFERENCE = "sac"  # the baseline of cost and of sensitivity
@@ -23,6 +25,22 @@ HARD_AGENTS = ("dac-dog", "sr-sac", "td-mpc")
 DISTRIBUTIONAL = ("dac", "dac-epistemic", "dac-aleatoric", "dac-both")
 LAYER_NORM = ("dac", "dac-ln", "redq")
 WALL_CLOCK = ("dac", "sac")
+
+
+class Drawing(NamedTuple):
+    """A figure that can be drawn, and what its caption says."""
+
+    draw: Callable[[], Figure]
+    caption: str
+
+
+class PaperFigure(NamedTuple):
+    """A figure by its name: how to make it of a summary, and what that needs."""
+
+    title: str
+    make: Callable[[Summary], Drawing | None]
+    needs: str
+    """runs without which it is not drawn; "" where a report is whole without it"""
 
 
 class Picture(NamedTuple):
@@ -37,33 +55,21 @@ class Picture(NamedTuple):
 class Gallery(NamedTuple):
     pictures: list[Picture]
     missing: list[str]
-    """what the paper shows and these runs cannot, with what it would need"""
-
-
-def gallery(summary: Summary) -> Gallery:
-    """The paper's figures, in its order."""
-    pictures: list[Picture] = []
-    missing: list[str] = []
-    for name, (title, make, needs) in FIGURES.items():
-        drawn = make(summary)
-        if drawn is None:
-            missing.append(f"{name}: needs {needs}")
-        else:
-            pictures.append(Picture(name, title, drawn[0], drawn[1]))
-    return Gallery(pictures, missing)
-
-
-Made = tuple[Callable[[], Figure], str] | None
+    """figures of the paper that these runs cannot make, each with what it would need"""
 
 
 def planned_of(summary: Summary, groups: Sequence[Group]) -> list[Planned]:
-    """What of the plan is missing of some groups."""
-    names = {one.name for one in groups}
-    return [one for one in summary.frame.missing if one.name in names]
+    """List what of the plan is missing of some groups."""
+    names = {group.name for group in groups}
+    return [plan for plan in summary.frame.missing if plan.name in names]
 
 
 def has_duals(run: RunRecord) -> bool:
-    return "train/kl" in run.training
+    return METRICS["kl"].columns[0] in run.training
+
+
+def has_diagnoses(run: RunRecord) -> bool:
+    return METRICS["shift"].columns[0] in run.training
 
 
 def has_values(run: RunRecord) -> bool:
@@ -71,155 +77,172 @@ def has_values(run: RunRecord) -> bool:
 
 
 def hard(summary: Summary) -> list[Group]:
-    """The agents that the hardest tasks are about, on them, at whatever replay ratio each needs."""
+    """Return the agents that the hardest tasks are about, with their runs on them, at whatever
+    replay ratio each needs.
+    """
     groups = [
-        one._replace(runs=[run for run in one.runs if run.task in HARD])
-        for one in summary.groups
-        if one.name in HARD_AGENTS
+        group._replace(runs=[run for run in group.runs if run.task in HARD])
+        for group in summary.groups
+        if group.name in HARD_AGENTS
     ]
-    return [one for one in groups if one.runs]
+    return [group for group in groups if group.runs]
+
+
+def among(summary: Summary, names: Sequence[str]) -> Summary | None:
+    """Return the summary of these agents alone, if all of them have runs."""
+    chosen = only(summary, names=names)
+    return chosen if len({group.name for group in chosen.groups}) == len(names) else None
 
 
 def describe_hard_seeds(summary: Summary, groups: Sequence[Group]) -> str:
-    return describe_seeds(groups, [one for one in planned_of(summary, groups) if one.task in HARD])
+    missing = [plan for plan in planned_of(summary, groups) if plan.task in HARD]
+    return describe_seeds(groups, missing)
 
 
-def _sample_efficiency(summary: Summary) -> Made:
-    scored = [panel for panel in summary.panels if panel.bands]
-    return (
-        (lambda: panels.efficiency(scored, summary.inks), panels.caption(scored, summary))
-        if scored
-        else None
-    )
+def _scored(summary: Summary) -> list[Panel]:
+    return [panel for panel in summary.panels if panel.bands]
 
 
-def _final_score(summary: Summary) -> Made:
-    scored = [panel for panel in summary.panels if panel.bands]
-    return (
-        (lambda: panels.final(scored, summary.inks), panels.caption(scored, summary))
-        if scored
-        else None
-    )
-
-
-def _curves(summary: Summary) -> Made:
-    return (
-        (lambda: panels.tasks(summary), describe_seeds(summary.groups, summary.frame.missing))
-        if summary.tasks
-        else None
-    )
-
-
-def _adjustments(summary: Summary) -> Made:
-    dual = [one for one in summary.groups if one.name == BASE and any(map(has_duals, one.runs))]
-    told = (
-        f"Of {BASE}, a line a task, the mean over its seeds. "
-        f"{describe_seeds(dual, planned_of(summary, dual), has_duals)}"
-    )
-    return (lambda: panels.adjustments(dual), told) if dual else None
-
-
-def _hard(summary: Summary) -> Made:
-    groups = hard(summary)
-    return (
-        (lambda: panels.together(groups, summary), describe_hard_seeds(summary, groups))
-        if groups
-        else None
-    )
-
-
-def _design(summary: Summary) -> Made:
-    rows = design(summary, BASE)
-    return (
-        (
-            lambda: panels.shares(rows, "score relative to base"),
-            describe_seeds(summary.groups, summary.frame.missing),
-        )
-        if rows
-        else None
-    )
-
-
-def _sensitivity(summary: Summary) -> Made:
-    rows = sensitivity(summary, REFERENCE)
-    return (
-        (
-            lambda: panels.shares(rows, f"percent over {REFERENCE}"),
-            describe_seeds(summary.groups, summary.frame.missing),
-        )
-        if rows
-        else None
-    )
-
-
-def _wall_clock(summary: Summary) -> Made:
-    both = only(summary, names=WALL_CLOCK)
-    some = [panel for panel in both.panels if panel.bands and any(panel.clocks.values())]
-    if not some or not all(
-        any(one.name == name for panel in some for one in panel.groups) for name in WALL_CLOCK
-    ):
+def _sample_efficiency(summary: Summary) -> Drawing | None:
+    scored = _scored(summary)
+    if not scored:
         return None
-    return lambda: panels.clock(some, summary.inks), panels.caption(some, both)
+    return Drawing(lambda: panels.efficiency(scored, summary.inks), panels.caption(scored, summary))
 
 
-def _named(names: Sequence[str]) -> Callable[[Summary], Made]:
-    def make(summary: Summary) -> Made:
-        some = among(summary, names)
-        scored = [panel for panel in some.panels if panel.bands] if some else []
-        return (
-            (lambda: panels.efficiency(scored, summary.inks), panels.caption(scored, some))
-            if some and scored
-            else None
+def _final_score(summary: Summary) -> Drawing | None:
+    scored = _scored(summary)
+    if not scored:
+        return None
+    return Drawing(lambda: panels.final(scored, summary.inks), panels.caption(scored, summary))
+
+
+def _curves(summary: Summary) -> Drawing | None:
+    if not summary.tasks:
+        return None
+    caption = describe_seeds(summary.groups, summary.frame.missing)
+    return Drawing(lambda: panels.tasks(summary), caption)
+
+
+def _lines_of_base(
+    summary: Summary, logs: Callable[[RunRecord], bool], draw: Callable[[list[Group]], Figure]
+) -> Drawing | None:
+    groups = [
+        group for group in summary.groups if group.name == BASE and any(map(logs, group.runs))
+    ]
+    if not groups:
+        return None
+    seeds = describe_seeds(groups, planned_of(summary, groups), logs)
+    caption = f"Of {BASE}, a line a task, the mean over its seeds. {seeds}"
+    return Drawing(lambda: draw(groups), caption)
+
+
+def _adjustments(summary: Summary) -> Drawing | None:
+    return _lines_of_base(summary, has_duals, panels.adjustments)
+
+
+def _diagnoses(summary: Summary) -> Drawing | None:
+    return _lines_of_base(summary, has_diagnoses, panels.diagnoses)
+
+
+def _hard(summary: Summary) -> Drawing | None:
+    groups = hard(summary)
+    if not groups:
+        return None
+    return Drawing(lambda: panels.together(groups, summary), describe_hard_seeds(summary, groups))
+
+
+def _shares(summary: Summary, rows: list[Share], label: str) -> Drawing | None:
+    if not rows:
+        return None
+    caption = describe_seeds(summary.groups, summary.frame.missing)
+    return Drawing(lambda: panels.shares(rows, label), caption)
+
+
+def _design(summary: Summary) -> Drawing | None:
+    return _shares(summary, design(summary, BASE), "score relative to base")
+
+
+def _sensitivity(summary: Summary) -> Drawing | None:
+    return _shares(summary, sensitivity(summary, REFERENCE), f"percent over {REFERENCE}")
+
+
+def _wall_clock(summary: Summary) -> Drawing | None:
+    both = only(summary, names=WALL_CLOCK)
+    timed = [panel for panel in _scored(both) if any(panel.clocks.values())]
+    names = {group.name for panel in timed for group in panel.groups}
+    if not names.issuperset(WALL_CLOCK):
+        return None
+    return Drawing(lambda: panels.clock(timed, summary.inks), panels.caption(timed, both))
+
+
+def _compared(names: Sequence[str]) -> Callable[[Summary], Drawing | None]:
+    """Make the figure of a few agents among themselves."""
+
+    def make(summary: Summary) -> Drawing | None:
+        chosen = among(summary, names)
+        scored = _scored(chosen) if chosen else []
+        if chosen is None or not scored:
+            return None
+        return Drawing(
+            lambda: panels.efficiency(scored, summary.inks), panels.caption(scored, chosen)
         )
 
     return make
 
 
-def among(summary: Summary, names: Sequence[str]) -> Summary | None:
-    """These agents alone, if all are there."""
-    some = only(summary, names=names)
-    return some if len({one.name for one in some.groups}) == len(names) else None
-
-
-def _overestimation(summary: Summary) -> Made:
-    telling = [one for one in summary.groups if any(map(has_values, one.runs))]
-    if not telling:
+def _overestimation(summary: Summary) -> Drawing | None:
+    groups = [group for group in summary.groups if any(map(has_values, group.runs))]
+    if not groups:
         return None
-    told = (
+    seeds = describe_seeds(groups, planned_of(summary, groups), has_values)
+    caption = (
         "Mean |Q| over mean |G| of the evaluation episodes, averaged over runs; 1 is neither too "
-        "high nor too low."
+        f"high nor too low. {seeds}"
     )
-    return lambda: panels.overestimations(
-        telling, summary.inks
-    ), f"{told} {describe_seeds(telling, planned_of(summary, telling), has_values)}"
+    return Drawing(lambda: panels.overestimations(groups, summary.inks), caption)
 
 
-FIGURES: dict[str, tuple[str, Callable[[Summary], Made], str]] = {
-    "sample-efficiency": ("Sample efficiency", _sample_efficiency, "a task with scores"),
-    "final-score": ("Final score", _final_score, "a task with scores"),
-    "adjustments": ("How the duals adjust", _adjustments, f"runs of {BASE}"),
-    "hard-tasks": (
-        "The hardest tasks",
-        _hard,
-        f"runs of {join_names(HARD_AGENTS)} on {join_names(HARD)}",
+FIGURES: dict[str, PaperFigure] = {
+    "sample-efficiency": PaperFigure("Sample efficiency", _sample_efficiency, "a task with scores"),
+    "final-score": PaperFigure("Final score", _final_score, "a task with scores"),
+    "adjustments": PaperFigure("How the duals adjust", _adjustments, f"runs of {BASE}"),
+    "diagnoses": PaperFigure("Where the optimist departs", _diagnoses, ""),
+    "hard-tasks": PaperFigure(
+        "The hardest tasks", _hard, f"runs of {join_names(HARD_AGENTS)} on {join_names(HARD)}"
     ),
-    "design-table": (
+    "design-table": PaperFigure(
         "What each part of the design is worth",
         _design,
         "dac and its ablations (dac:no-kl, ...)",
     ),
-    "sensitivity": ("Sensitivity", _sensitivity, "sac, and dac with several values of one setting"),
-    "wall-clock": ("Against time", _wall_clock, f"runs of {join_names(WALL_CLOCK)}"),
-    "layer-norm": ("Layer norm", _named(LAYER_NORM), f"runs of {join_names(LAYER_NORM)}"),
-    "overestimation": (
-        "Overestimation",
-        _overestimation,
-        "runs whose evaluations tell the critics' value",
+    "sensitivity": PaperFigure(
+        "Sensitivity", _sensitivity, "sac, and dac with several values of one setting"
     ),
-    "distributional": (
+    "wall-clock": PaperFigure("Against time", _wall_clock, f"runs of {join_names(WALL_CLOCK)}"),
+    "layer-norm": PaperFigure(
+        "Layer norm", _compared(LAYER_NORM), f"runs of {join_names(LAYER_NORM)}"
+    ),
+    "overestimation": PaperFigure(
+        "Overestimation", _overestimation, "runs whose evaluations tell the critics' value"
+    ),
+    "distributional": PaperFigure(
         "Distributional critics",
-        _named(DISTRIBUTIONAL),
+        _compared(DISTRIBUTIONAL),
         f"runs of {join_names(DISTRIBUTIONAL)}",
     ),
-    "curves": ("Every task", _curves, "a run with an evaluation"),
+    "curves": PaperFigure("Every task", _curves, "a run with an evaluation"),
 }
+
+
+def gallery(summary: Summary, figures: Mapping[str, PaperFigure] = FIGURES) -> Gallery:
+    """Find the figures that a summary can make, in the paper's order."""
+    pictures: list[Picture] = []
+    missing: list[str] = []
+    for name, figure in figures.items():
+        drawing = figure.make(summary)
+        if drawing is not None:
+            pictures.append(Picture(name, figure.title, drawing.draw, drawing.caption))
+        elif figure.needs:
+            missing.append(f"{name}: needs {figure.needs}")
+    return Gallery(pictures, missing)

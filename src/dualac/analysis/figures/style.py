@@ -1,5 +1,5 @@
-"""One look for every picture: colours that colour-blind readers tell apart, and that an algorithm
-keeps wherever it appears.
+"""One style for every picture: colours that colour-blind readers can tell apart, and that an
+algorithm keeps wherever it appears.
 """
 
 import zlib
@@ -9,18 +9,13 @@ from typing import Any, NamedTuple
 from matplotlib.axis import Axis
 from matplotlib.ticker import LogFormatter
 
-# Okabe and Ito's, without the yellow that white paper swallows, and with two more that are dark
-# enough for both papers
+# Okabe and Ito's, without the yellow that white paper swallows, and with two that can be seen on a
+# light and on a dark page.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#8C6D31")
 OWN: dict[str, str] = dict(
     zip(("dac", "sac", "td3", "oac", "top", "gpl", "redq", "ddpg"), COLOURS, strict=True)
 )
-DASHES = (
-    "",
-    "6 3",
-    "2 2",
-    "8 3 2 3",
-)  # in SVG's spelling; for algorithms beyond the number of colours
+DASHES = ("", "6 3", "2 2", "8 3 2 3")  # as SVG writes them; for more agents than colours
 STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -35,8 +30,8 @@ STYLE: dict[Any, Any] = {
 
 
 class Decimals(LogFormatter):
-    """Labels of the ticks that matplotlib would label on a logarithmic axis, without the
-    mathematics that STYLE leaves unread: 0.001.
+    """Labels of the ticks that matplotlib would label on a logarithmic axis, in decimals: STYLE
+    turns off the mathematics in which it writes them.
     """
 
     def __call__(self, x: float, pos: int | None = None) -> str:
@@ -44,7 +39,7 @@ class Decimals(LogFormatter):
 
 
 def legible(*axes: Axis) -> None:
-    """Logarithmic axes whose ticks can be read."""
+    """Label logarithmic axes in decimals."""
     for axis in axes:
         axis.set_major_formatter(Decimals())
         axis.set_minor_formatter(Decimals())
@@ -56,23 +51,32 @@ class Ink(NamedTuple):
 
     @property
     def linestyle(self) -> Any:
-        """As matplotlib spells it."""
-        return (0, tuple(float(length) for length in self.dash.split())) if self.dash else "-"
+        """The dash as matplotlib writes it."""
+        if not self.dash:
+            return "-"
+        return 0, tuple(float(length) for length in self.dash.split())
 
 
 def inks(agents: Iterable[str]) -> dict[str, Ink]:
-    """An ink for each agent: the family's are fixed, and one of them with other settings, `dac
-    [...]`, is a dash of its colour while there are dashes; others get theirs from their name, or
-    the next that is free.
+    """Choose an ink for each agent.
+
+    Those of the family are fixed. One of them with other settings, `dac [...]`, is a dash of its
+    colour while there are dashes. Others get a colour from their name, or the next that is free.
     """
     agents = sorted(set(agents))
-    found = {agent: Ink(OWN[agent], "") for agent in agents if agent in OWN}
+    chosen = {agent: Ink(OWN[agent], "") for agent in agents if agent in OWN}
     for agent in agents:
-        if agent not in found:
-            own = OWN.get(agent.partition(" [")[0])
-            first = COLOURS.index(own) if own else zlib.crc32(agent.encode()) % len(COLOURS)
-            turned = COLOURS[first:] + COLOURS[:first]
-            wanted = [Ink(turned[0], dash) for dash in DASHES] if own else []
-            wanted += [Ink(colour, dash) for dash in DASHES for colour in turned]
-            found[agent] = next((ink for ink in wanted if ink not in found.values()), wanted[0])
-    return found
+        if agent not in chosen:
+            wishes = _wishes(agent)
+            taken = set(chosen.values())
+            chosen[agent] = next((ink for ink in wishes if ink not in taken), wishes[0])
+    return chosen
+
+
+def _wishes(agent: str) -> list[Ink]:
+    """List the inks that an agent outside of the family may get, the best first."""
+    own = OWN.get(agent.partition(" [")[0])
+    first = COLOURS.index(own) if own else zlib.crc32(agent.encode()) % len(COLOURS)
+    turned = COLOURS[first:] + COLOURS[:first]
+    of_family = [Ink(turned[0], dash) for dash in DASHES] if own else []
+    return of_family + [Ink(colour, dash) for dash in DASHES for colour in turned]

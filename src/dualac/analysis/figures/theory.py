@@ -1,4 +1,4 @@
-"""Pictures of the theory: utilities, premia, what the approximations cost, and the paper's
+"""Pictures of the theory: utilities, premia, the errors of the approximations, and the paper's
 explanatory figures. Drawn from arrays alone.
 """
 
@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from dualac.analysis.figures.curves import COLOURS, STYLE, save
-from dualac.analysis.figures.style import legible
+from dualac.analysis.figures.curves import save
+from dualac.analysis.figures.style import COLOURS, STYLE, legible
 
 GREY = "#777777"
 PLAIN: dict[Any, Any] = STYLE | {"axes.grid": False}
@@ -32,33 +32,41 @@ class Worth(NamedTuple):
 
     title: str
     x: np.ndarray
-    utility: np.ndarray  # of x
+    utility: np.ndarray
+    """of x"""
     values: np.ndarray
-    worth: np.ndarray  # utility of the values
+    """of the lottery"""
+    worth: np.ndarray
+    """the values' utilities"""
     mean: float
-    expected: float  # utility
+    expected: float
+    """the mean of the utilities"""
     certainty: float
 
 
 class Coverage(NamedTuple):
-    """What critics and actors make of the plane of states (embedded in one dimension) and
-    actions.
-    """
+    """Critics and actors over the plane of states (embedded in one dimension) and actions."""
 
     title: str
     embedding: str
-    states: np.ndarray  # edges of the columns
-    actions: np.ndarray  # edges of the rows
-    spread: np.ndarray  # (columns, rows); NaN where no state was visited
-    pessimist: np.ndarray  # density of its actions
+    states: np.ndarray
+    """edges of the columns"""
+    actions: np.ndarray
+    """edges of the rows"""
+    spread: np.ndarray
+    """the critics' (columns, rows); NaN where no state was visited"""
+    pessimist: np.ndarray
+    """density of its actions (columns, rows)"""
     optimist: np.ndarray
-    visited: np.ndarray  # (n, 2): embedded state and action
+    """density of its actions (columns, rows)"""
+    visited: np.ndarray
+    """(n, 2): embedded state and action"""
     pessimist_samples: np.ndarray
     optimist_samples: np.ndarray
 
 
 class Saturated(NamedTuple):
-    """What a policy wants before tanh, and what is executed."""
+    """A policy's means before tanh, and the actions that are executed."""
 
     label: str
     before: np.ndarray
@@ -66,37 +74,41 @@ class Saturated(NamedTuple):
 
 
 def utilities(panels: Sequence[Worth], out: Path) -> Path:
-    """The paper's utility figure: the certainty equivalent lies where the curve is as high as the
-    expected utility.
+    """Draw the paper's utility figure: the certainty equivalent lies where the curve is as high as
+    the expected utility.
     """
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10.5, 3.6), layout="constrained")
-        for axes, one in zip(figure.subplots(1, len(panels)), panels, strict=True):
-            axes.plot(one.x, one.utility, color=COLOURS[0], linewidth=2)
-            axes.plot(one.values, one.worth, "o", color=COLOURS[0], label="the values")
-            low = min(one.utility.min(), one.worth.min())
+        for axes, panel in zip(figure.subplots(1, len(panels)), panels, strict=True):
+            axes.plot(panel.x, panel.utility, color=COLOURS[0], linewidth=2)
+            axes.plot(panel.values, panel.worth, "o", color=COLOURS[0], label="the values")
+            low = min(panel.utility.min(), panel.worth.min())
             axes.hlines(
-                one.expected, one.x[0], max(one.mean, one.certainty), color=GREY, linewidth=1
+                panel.expected,
+                panel.x[0],
+                max(panel.mean, panel.certainty),
+                color=GREY,
+                linewidth=1,
             )
             axes.vlines(
-                one.mean,
+                panel.mean,
                 low,
-                one.expected,
+                panel.expected,
                 color=GREY,
                 linewidth=1,
                 linestyle="--",
-                label=f"mean {one.mean:.3g}",
+                label=f"mean {panel.mean:.3g}",
             )
             axes.vlines(
-                one.certainty,
+                panel.certainty,
                 low,
-                one.expected,
+                panel.expected,
                 color=COLOURS[1],
                 linewidth=2,
-                label=f"certainty equivalent {one.certainty:.3g}",
+                label=f"certainty equivalent {panel.certainty:.3g}",
             )
-            axes.set_yticks([one.expected], ["E U"])
-            axes.set_title(one.title, loc="left")
+            axes.set_yticks([panel.expected], ["E U"])
+            axes.set_title(panel.title, loc="left")
             axes.set_xlabel("value")
             axes.margins(y=0.08)
             axes.legend(frameon=False, fontsize=8, loc="upper left")
@@ -110,7 +122,9 @@ def premiums(
     edge: float,
     out: Path,
 ) -> Path:
-    """Risk premium against beta, a line a form; grey where the logarithm's series diverges."""
+    """Draw the risk premium against beta, a line a form; grey where the logarithm's series
+    diverges.
+    """
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7, 4.2), layout="constrained")
         axes = figure.subplots()
@@ -149,17 +163,17 @@ def premiums(
 
 
 def errors(
-    betas: np.ndarray, spreads: np.ndarray, found: Mapping[str, np.ndarray], out: Path
+    betas: np.ndarray, spreads: np.ndarray, errors_of: Mapping[str, np.ndarray], out: Path
 ) -> Path:
-    """|form - exact| over the spread, for each approximation, over (beta, spread); the line is
+    """Draw |form - exact| over the spread, for each approximation, over (beta, spread). The line is
     where the logarithm's series stops converging.
     """
     with mpl.rc_context(PLAIN):
         figure = Figure(figsize=(10.5, 3.6), layout="constrained")
-        panels = figure.subplots(1, len(found), sharey=True)
-        drawn: Any = None
-        for axes, (name, error) in zip(panels, found.items(), strict=True):
-            drawn = axes.pcolormesh(
+        panels = figure.subplots(1, len(errors_of), sharey=True)
+        mesh: Any = None
+        for axes, (name, error) in zip(panels, errors_of.items(), strict=True):
+            mesh = axes.pcolormesh(
                 betas,
                 spreads,
                 np.maximum(error, 1e-9),
@@ -182,7 +196,7 @@ def errors(
             fontsize=8,
         )
         panels[0].set_ylabel("spread of the values")
-        bar = figure.colorbar(drawn, ax=panels, label="|error| / spread", extend="both")
+        bar = figure.colorbar(mesh, ax=panels, label="|error| / spread", extend="both")
         legible(bar.ax.yaxis)
         return save(figure, out, dpi=110)
 
@@ -190,8 +204,8 @@ def errors(
 def gradient_gaps(
     spreads: np.ndarray, gaps: Mapping[str, np.ndarray], orders: Mapping[str, float], out: Path
 ) -> Path:
-    """How far each form's gradient is from the exact one's, against the spread; the measured order
-    stands in the legend.
+    """Draw how far each form's gradient is from the exact one's, against the spread. The measured
+    order is in the legend.
     """
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(6, 4.2), layout="constrained")
@@ -220,8 +234,8 @@ def gaussians(
     labels: Sequence[str],
     out: Path,
 ) -> Path:
-    """Gaussians of one deviation, and what tanh makes of them. Each pair: places, and a row of
-    densities a Gaussian.
+    """Draw Gaussians of one deviation, and their densities after tanh. Each pair: places, and a row
+    of densities a Gaussian.
     """
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(9, 3.4), layout="constrained")
@@ -239,101 +253,67 @@ def gaussians(
         return save(figure, out)
 
 
-def coverage(seen: Coverage, out: Path) -> Path:
-    """Pessimistic underexploration: the critics' spread, then where the pessimist and the optimist
-    act, with samples of each.
+def coverage(plane: Coverage, out: Path) -> Path:
+    """Draw pessimistic underexploration: the critics' spread, then where the pessimist and the
+    optimist act, with samples of each.
     """
     with mpl.rc_context(PLAIN):
         figure = Figure(figsize=(11, 3.7), layout="constrained")
-        panels = figure.subplots(1, 3, sharey=True)
-        widest, densest = _most(seen.spread), max(_most(seen.pessimist), _most(seen.optimist))
-        shown = (
-            (
-                "critics' spread, and what was lived last",
-                seen.spread,
-                widest,
-                seen.visited,
-                "white",
-                "viridis",
-            ),
-            (
-                "pessimist: density, samples",
-                seen.pessimist,
-                densest,
-                seen.pessimist_samples,
-                "black",
-                "Blues",
-            ),
-            (
-                "optimist: density, samples",
-                seen.optimist,
-                densest,
-                seen.optimist_samples,
-                COLOURS[1],
-                "Blues",
-            ),
-        )
-        for axes, (title, field, top, dots, colour, colours) in zip(panels, shown, strict=True):
-            _field(axes, seen, field, top, colours)
-            axes.scatter(dots[:, 0], dots[:, 1], s=5, color=colour, alpha=0.6, linewidths=0)
-            axes.set_title(title, loc="left", fontsize=10)
-            axes.set_xlabel(seen.embedding)
-        panels[0].set_ylabel("action")
-        figure.suptitle(seen.title)
+        spread, pessimist, optimist = figure.subplots(1, 3, sharey=True)
+        densest = max(_most(plane.pessimist), _most(plane.optimist))
+        _field(spread, plane, plane.spread, _most(plane.spread), "viridis")
+        _dots(spread, plane.visited, "white")
+        spread.set_title("critics' spread, and what was lived last", loc="left", fontsize=10)
+        _field(pessimist, plane, plane.pessimist, densest, "Blues")
+        _dots(pessimist, plane.pessimist_samples, "black")
+        pessimist.set_title("pessimist: density, samples", loc="left", fontsize=10)
+        _field(optimist, plane, plane.optimist, densest, "Blues")
+        _dots(optimist, plane.optimist_samples, COLOURS[1])
+        optimist.set_title("optimist: density, samples", loc="left", fontsize=10)
+        for axes in (spread, pessimist, optimist):
+            axes.set_xlabel(plane.embedding)
+        spread.set_ylabel("action")
+        figure.suptitle(plane.title)
         return save(figure, out, dpi=100)
 
 
+def _dots(axes: Axes, places: np.ndarray, colour: str) -> None:
+    axes.scatter(places[:, 0], places[:, 1], s=5, color=colour, alpha=0.6, linewidths=0)
+
+
 def _most(field: np.ndarray) -> float:
-    """Where its colours end: densities pile up without bound at the ends of tanh."""
+    """Return where a field's colours end: densities pile up without bound at the ends of tanh."""
     return float(np.nanquantile(field, 0.97))
 
 
-def _field(axes: Axes, seen: Coverage, field: np.ndarray, top: float, colours: str) -> None:
+def _field(axes: Axes, plane: Coverage, field: np.ndarray, top: float, colours: str) -> None:
     axes.set_facecolor("#dddddd")  # states that were never visited
-    drawn = axes.pcolormesh(
-        seen.states,
-        seen.actions,
+    mesh = axes.pcolormesh(
+        plane.states,
+        plane.actions,
         np.ma.masked_invalid(field.T),
         vmin=0,
         vmax=top,
         cmap=colours,
         rasterized=True,
     )
-    axes.figure.colorbar(drawn, ax=axes, extend="max")
+    axes.figure.colorbar(mesh, ax=axes, extend="max")
 
 
 def saturation(policies: Sequence[Saturated], title: str, out: Path) -> Path:
-    """How far policies push into the flat ends of tanh: their pre-tanh means, and the actions that
-    come of it.
+    """Draw how far policies push into the flat ends of tanh: their means before tanh, and the
+    actions that follow.
     """
-    reach = max(np.quantile(np.abs(one.before), 0.995) for one in policies)
+    reach = max(np.quantile(np.abs(policy.before), 0.995) for policy in policies)
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(9, 3.6), layout="constrained")
         left, right = figure.subplots(1, 2)
-        for colour, one in zip(COLOURS, policies, strict=False):
-            label = (
-                one.label
-                if len(one.label) <= LONGEST_LABEL
-                else one.label[: LONGEST_LABEL - 1] + "…"
-            )
-            for axes, numbers, edge in ((left, one.before, reach), (right, one.actions, 1.0)):
-                inside = np.clip(numbers.ravel(), -edge, edge)
-                axes.hist(
-                    inside,
-                    bins=np.linspace(-edge, edge, 61).tolist(),
-                    density=True,
-                    color=colour,
-                    alpha=0.35,
-                    label=label,
-                )
-                axes.hist(
-                    inside,
-                    bins=np.linspace(-edge, edge, 61).tolist(),
-                    density=True,
-                    color=colour,
-                    histtype="step",
-                    linewidth=1.5,
-                )
+        for colour, policy in zip(COLOURS, policies, strict=False):
+            label = policy.label
+            if len(label) > LONGEST_LABEL:
+                label = label[: LONGEST_LABEL - 1] + "…"
+            _histogram(left, policy.before, reach, colour, label)
+            _histogram(right, policy.actions, 1.0, colour, label)
         right.set_xticks([-1, -0.5, 0, 0.5, 1])
         left.set_title("mean before tanh", loc="left")
         right.set_title("executed actions", loc="left")
@@ -341,3 +321,10 @@ def saturation(policies: Sequence[Saturated], title: str, out: Path) -> Path:
         right.legend(frameon=False, fontsize=8, loc="upper center")
         figure.suptitle(title)
         return save(figure, out)
+
+
+def _histogram(axes: Axes, numbers: np.ndarray, edge: float, colour: str, label: str) -> None:
+    inside = np.clip(numbers.ravel(), -edge, edge)
+    bins = np.linspace(-edge, edge, 61).tolist()
+    axes.hist(inside, bins=bins, density=True, color=colour, alpha=0.35, label=label)
+    axes.hist(inside, bins=bins, density=True, color=colour, histtype="step", linewidth=1.5)

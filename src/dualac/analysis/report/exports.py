@@ -13,8 +13,16 @@ from typing import Any
 import numpy as np
 
 from dualac.analysis import statistics
-from dualac.analysis.summary.summarise import Panel, Summary, generator
-from dualac.analysis.summary.wording import format_interval, format_number, format_range
+from dualac.analysis.data.groups import Group
+from dualac.analysis.statistics import Interval
+from dualac.analysis.summary.panel import Panel, generator
+from dualac.analysis.summary.summarise import Summary
+from dualac.analysis.summary.wording import (
+    format_ends,
+    format_interval,
+    format_number,
+    format_range,
+)
 
 Rows = list[dict[str, Any]]
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
@@ -23,72 +31,71 @@ _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasci
 
 
 def aggregate_rows(summary: Summary) -> Rows:
-    """A row an algorithm and statistic."""
-    rows: Rows = []
-    for panel in summary.panels:
-        for one in panel.groups if panel.tasks else []:
-            about = {
-                "algorithm": one.agent,
-                "replay_ratio": one.replay_ratio,
-                "step": panel.at,
-                "area": panel.area,
-                "tasks": len(panel.tasks),
-            }
-            seeds = format_range(panel.seeds(one.label))
-            for name, found in panel.aggregates[one.label].items():
-                rows.append(
-                    {**about, "seeds": seeds, "statistic": name, "suite": "all", **_ends(found)}
-                )
-            for suite, some in panel.suites.items():
-                rows.append(
-                    {
-                        **about,
-                        "seeds": seeds,
-                        "statistic": "IQM",
-                        "suite": suite,
-                        **_ends(some[one.label]),
-                    }
-                )
-    return rows
+    """Return a row an algorithm and statistic."""
+    return [
+        row
+        for panel in summary.panels
+        if panel.tasks
+        for group in panel.groups
+        for row in _rows_of_group(panel, group)
+    ]
+
+
+def _rows_of_group(panel: Panel, group: Group) -> Rows:
+    row = {
+        "algorithm": group.agent,
+        "replay_ratio": group.replay_ratio,
+        "step": panel.at,
+        "area": panel.area,
+        "tasks": len(panel.tasks),
+        "seeds": format_range(panel.seeds(group.label)),
+    }
+    rows = [
+        {**row, "statistic": name, "suite": "all", **_ends(interval)}
+        for name, interval in panel.aggregates[group.label].items()
+    ]
+    return rows + [
+        {**row, "statistic": "IQM", "suite": suite, **_ends(intervals[group.label])}
+        for suite, intervals in panel.suites.items()
+    ]
 
 
 def task_rows(summary: Summary) -> Rows:
-    """A row an algorithm and task: where each got to."""
-    rows: Rows = []
-    for one in summary.groups:
-        for task in sorted(one.tasks):
-            runs = [run for run in one.runs if run.task == task]
-            last = summary.board.reached(one, task)
-            scale = summary.board.scaled[task]
-            curves = summary.board.curves_of(one, [task], np.array([max(last, 0.0)]))[0]
-            found = statistics.interval(curves, statistics.mean, generator(one.label, task))
-            finite = curves[np.isfinite(curves)]
-            about = {
-                "algorithm": one.agent,
-                "replay_ratio": one.replay_ratio,
-                "task": task,
-                "unit": scale.unit if scale else "return",
-            }
-            about |= {
-                "step": last,
-                "seeds": int(np.isfinite(curves).sum()),
-                "of": len(runs),
-                "best": float(finite.max()) if finite.size else math.nan,
-            }
-            rows.append({**about, **_ends(found)})
-    return rows
+    """Return a row an algorithm and task: its mean score at the last step with one."""
+    return [
+        _task_row(summary, group, task) for group in summary.groups for task in sorted(group.tasks)
+    ]
 
 
-def _ends(found: statistics.Interval) -> dict[str, Any]:
+def _task_row(summary: Summary, group: Group, task: str) -> dict[str, Any]:
+    last = summary.board.reached(group, task)
+    scale = summary.board.scaled[task]
+    scores = summary.board.curves_of(group, [task], np.array([max(last, 0.0)]))[0]
+    interval = statistics.interval(scores, statistics.mean, generator(group.label, task))
+    finite = scores[np.isfinite(scores)]
     return {
-        "estimate": found.estimate,
-        "low": found.low if found.defined else math.nan,
-        "high": found.high if found.defined else math.nan,
+        "algorithm": group.agent,
+        "replay_ratio": group.replay_ratio,
+        "task": task,
+        "unit": scale.unit if scale else "return",
+        "step": last,
+        "seeds": len(finite),
+        "of": sum(run.task == task for run in group.runs),
+        "best": float(finite.max()) if finite.size else math.nan,
+        **_ends(interval),
+    }
+
+
+def _ends(interval: Interval) -> dict[str, Any]:
+    return {
+        "estimate": interval.estimate,
+        "low": interval.low if interval.defined else math.nan,
+        "high": interval.high if interval.defined else math.nan,
     }
 
 
 def as_csv(rows: Rows) -> str:
-    """A cell that a spreadsheet would take for a formula is quoted as text."""
+    """Write rows as CSV. A cell that a spreadsheet would take for a formula is quoted as text."""
     if not rows:
         return ""
     out = io.StringIO()
@@ -105,13 +112,13 @@ def _cell(value: Any) -> Any:
 
 
 def as_json(value: Any) -> str:
-    """One line; what is not finite is null, and nothing in it can end a script element."""
+    """Write a value as one line of JSON in which nothing can end a script element."""
     text = json.dumps(plain(value), separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def plain(value: Any) -> Any:
-    """As JSON has it: no NaN, no arrays, no tuples."""
+    """Return a value as JSON has it: no NaN, no arrays, no tuples."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
@@ -124,41 +131,48 @@ def plain(value: Any) -> Any:
 
 
 def latex(summary: Summary) -> str:
-    """Final scores as a booktabs table; the best of each replay ratio, and whatever is not
+    """Write final scores as a booktabs table; the best of each replay ratio, and whatever is not
     separable from it, in bold.
     """
+    rows = [
+        _latex_row(panel, group)
+        for panel in summary.panels
+        if panel.tasks
+        for group in panel.ranked()
+    ]
     lines = [
         r"\begin{tabular}{llrrr}",
         r"\toprule",
         r"Algorithm & RR & Seeds & IQM & 95\,\% interval \\",
         r"\midrule",
+        *rows,
+        r"\bottomrule",
+        r"\end{tabular}",
+        "",
     ]
-    for panel in summary.panels:
-        near = best(panel)
-        for one in panel.ranked() if panel.tasks else []:
-            found = panel.aggregates[one.label]["IQM"]
-            number = format_number(found.estimate)
-            ends = (
-                f"[{format_number(found.low)}, {format_number(found.high)}]"
-                if found.defined
-                else "--"
-            )
-            score = rf"\textbf{{{number}}}" if one.label in near else number
-            lines.append(
-                rf"{escape_latex(one.agent)} & {one.replay_ratio} & "
-                rf"{format_range(panel.seeds(one.label))} & {score} & {ends} \\"
-            )
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+    return "\n".join(lines)
 
 
-def best(panel: Panel) -> set[str]:
-    """The first, and those that cannot be told from it."""
-    if not panel.tasks:
-        return set()
-    return {
-        panel.ranked()[0].label,
-        *(one.theirs for one in panel.comparisons if not one.difference.separable),
-    }
+def _latex_row(panel: Panel, group: Group) -> str:
+    score = panel.aggregates[group.label]["IQM"]
+    number = format_number(score.estimate)
+    if group.label in _not_below_the_best(panel):
+        number = rf"\textbf{{{number}}}"
+    ends = format_ends(score.low, score.high) if score.defined else "--"
+    cells = [
+        escape_latex(group.agent),
+        str(group.replay_ratio),
+        format_range(panel.seeds(group.label)),
+        number,
+        ends,
+    ]
+    return " & ".join(cells) + r" \\"
+
+
+def _not_below_the_best(panel: Panel) -> set[str]:
+    """Return the best, and those that are not separable from it."""
+    near = {one.theirs for one in panel.comparisons if not one.difference.separable}
+    return {panel.ranked()[0].label, *near}
 
 
 def escape_latex(text: str) -> str:
@@ -174,25 +188,23 @@ def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Text that stays text: no markup, no HTML, no link, no new cell."""
+    """Keep text as text: no markup, no HTML, no link, no new cell."""
     text = " ".join(text.split())
-    for mark in "\\`*_{}[]<>#|!~$":
-        text = text.replace(
-            mark, f"\\{mark}" if mark not in "<>" else f"&{'lt' if mark == '<' else 'gt'};"
-        )
-    return text
+    for mark in "\\`*_{}[]#|!~$":
+        text = text.replace(mark, f"\\{mark}")
+    return text.replace("<", "&lt;").replace(">", "&gt;")
 
 
 def aggregate_table(panel: Panel) -> tuple[list[str], list[list[str]]]:
-    """As people read it: an algorithm a row, the best first."""
+    """Return titles and rows as people read them: an algorithm a row, the best first."""
     names = list(statistics.AGGREGATES)
     rows = [
         [
-            one.agent,
-            str(one.replay_ratio),
-            format_range(panel.seeds(one.label)),
-            *(format_interval(panel.aggregates[one.label][name]) for name in names),
+            group.agent,
+            str(group.replay_ratio),
+            format_range(panel.seeds(group.label)),
+            *(format_interval(panel.aggregates[group.label][name]) for name in names),
         ]
-        for one in panel.ranked()
+        for group in panel.ranked()
     ]
     return ["algorithm", "replay ratio", "seeds", *names], rows

@@ -11,141 +11,136 @@ import numpy as np
 from dualac.analysis import statistics
 from dualac.analysis.data.groups import Group, short, standing_for
 from dualac.analysis.statistics import Interval
-from dualac.analysis.summary.summarise import Panel, Summary, generator
+from dualac.analysis.summary.panel import Panel, generator
+from dualac.analysis.summary.summarise import Summary
 
 
 class Share(NamedTuple):
-    """A row: an agent's score as a share of another's."""
+    """A row: an agent's score as a share of another's, or in percent over it."""
 
     panel: str
     label: str
     agent: str
-    found: Interval
+    interval: Interval
     default: bool = False
 
 
 def design(summary: Summary, base: str) -> list[Share]:
-    """The ablations `base:...`, relative to the base, with the base itself on top."""
+    """Return the scores of the ablations `base:...` relative to the base, which comes first."""
     rows = []
     for panel in summary.panels:
-        whole = standing_for(panel.groups, base)
-        parts = [one for one in panel.groups if one.name.startswith(f"{base}:")]
-        if len(whole) == 1 and parts and panel.tasks:
+        bases = standing_for(panel.groups, base)
+        parts = [group for group in panel.groups if group.name.startswith(f"{base}:")]
+        if len(bases) == 1 and parts and panel.tasks:
+            whole = bases[0]
             rows += [
                 Share(
-                    panel.title, one.name, one.agent, _over(panel, one, whole[0]), one is whole[0]
+                    panel.title,
+                    group.name,
+                    group.agent,
+                    _ratio(panel, group, whole),
+                    default=group is whole,
                 )
-                for one in [*whole, *parts]
+                for group in [whole, *parts]
             ]
     return rows
 
 
 def sensitivity(summary: Summary, reference: str) -> list[Share]:
-    """Agents of one name, or of `name+change`, that differ from the default, or else from the one
-    in their middle, by one value, be it of several settings: percent over the reference.
+    """Return in percent over the reference how agents of one name, or of `name+change`, score that
+    differ from the default, or else from the one in their middle, by one value, be it of several
+    settings.
     """
     rows = []
     for panel in summary.panels:
-        others = standing_for(panel.groups, reference)
-        if len(others) != 1 or not panel.tasks:
+        references = standing_for(panel.groups, reference)
+        if len(references) != 1 or not panel.tasks:
             continue
-        for name in sorted({_base(one) for one in panel.groups if one.name != reference}):
-            same = [one for one in panel.groups if _base(one) == name]
-            if len(same) > 1:
-                rows += _slices(panel, same, others[0])
+        varied = [group for group in panel.groups if group.name != reference]
+        for name in sorted({_base_name(group) for group in varied}):
+            variants = [group for group in panel.groups if _base_name(group) == name]
+            if len(variants) > 1:
+                rows += _slices(panel, variants, references[0])
     return rows
 
 
-def _base(one: Group) -> str:
-    return one.name.partition("+")[0]
+def _base_name(group: Group) -> str:
+    return group.name.partition("+")[0]
 
 
-def _slices(panel: Panel, same: list[Group], reference: Group) -> list[Share]:
-    middle = min(
-        same,
-        key=lambda one: (one.agent != _base(one), sum(len(_apart(one, other)) for other in same)),
-    )
+def _slices(panel: Panel, variants: list[Group], reference: Group) -> list[Share]:
+    """Return a row for each value of each setting that variants differ in, one at a time."""
+    middle = min(variants, key=lambda group: _distance_from_middle(group, variants))
     slices: dict[tuple[str, ...], list[tuple[Any, Group]]] = {}
-    for one in same:
-        paths = tuple(_apart(middle, one))
-        value, default = (
-            one.settings.get(paths[0]) if paths else None,
-            middle.settings.get(paths[0]) if paths else None,
-        )
-        if paths and all(
-            one.settings.get(path) == value and middle.settings.get(path) == default
-            for path in paths
-        ):
-            slices.setdefault(paths, [(default, middle)]).append((value, one))
+    for group in variants:
+        paths = tuple(_unlike_paths(middle, group))
+        if not paths:
+            continue
+        values = [group.settings.get(path) for path in paths]
+        defaults = [middle.settings.get(path) for path in paths]
+        if _all_equal(values) and _all_equal(defaults):
+            slices.setdefault(paths, [(defaults[0], middle)]).append((values[0], group))
     rows = []
-    for paths, some in slices.items():
+    for paths, settings in slices.items():
         name = ", ".join(path.removeprefix("algorithm.") for path in paths)
-        for value, one in sorted(some, key=lambda pair: _order(pair[0])):
-            share = _over(panel, one, reference)
-            percent = Interval(
-                100 * (share.estimate - 1),
-                100 * (share.low - 1),
-                100 * (share.high - 1),
-                share.defined,
-            )
-            rows.append(
-                Share(
-                    panel.title,
-                    f"{name} = {value}",
-                    one.agent,
-                    percent,
-                    one is middle and one.agent == _base(one),
-                )
-            )
+        for value, group in sorted(settings, key=lambda setting: _order(setting[0])):
+            percent = _percent_over(_ratio(panel, group, reference))
+            default = group is middle and group.agent == _base_name(group)
+            rows.append(Share(panel.title, f"{name} = {value}", group.agent, percent, default))
     return rows
+
+
+def _distance_from_middle(group: Group, variants: list[Group]) -> tuple[bool, int]:
+    """Rank variants: the default of their name first, then the one that differs least from all."""
+    distance = sum(len(_unlike_paths(group, other)) for other in variants)
+    return group.agent != _base_name(group), distance
+
+
+def _all_equal(values: Sequence[Any]) -> bool:
+    return all(value == values[0] for value in values)
+
+
+def _percent_over(share: Interval) -> Interval:
+    estimate, low, high = (100 * (number - 1) for number in (share.estimate, share.low, share.high))
+    return Interval(estimate, low, high, share.defined)
 
 
 def _order(value: Any) -> tuple[bool, float, str]:
-    """Numbers as numbers, before all that is none."""
+    """Sort numbers as numbers, before everything else."""
     number = isinstance(value, int | float)
     return not number, float(value) if number else 0.0, str(value)
 
 
-def _apart(one: Group, other: Group) -> list[str]:
-    return [
-        path
-        for path in sorted({*one.settings, *other.settings})
-        if one.settings.get(path) != other.settings.get(path)
-    ]
+def _unlike_paths(group: Group, other: Group) -> list[str]:
+    """List the settings in which two groups differ."""
+    paths = sorted({*group.settings, *other.settings})
+    return [path for path in paths if group.settings.get(path) != other.settings.get(path)]
 
 
-def _over(panel: Panel, one: Group, other: Group) -> Interval:
-    if one is other:
+def _ratio(panel: Panel, group: Group, other: Group) -> Interval:
+    if group is other:
         return Interval(1.0, 1.0, 1.0, True)
-    return statistics.ratio(
-        panel.scores[one.label],
-        panel.scores[other.label],
-        generator(one.label, other.label, "ratio"),
-    )
+    rng = generator(group.label, other.label, "ratio")
+    return statistics.ratio(panel.scores[group.label], panel.scores[other.label], rng)
 
 
 def differences(groups: Sequence[Group]) -> tuple[list[str], list[list[str]]]:
-    """Titles and rows: a row a setting in which the agents differ, a column an agent; a dash where
-    it has no such setting.
+    """Return titles and rows of the settings in which agents differ: a column an agent, a dash
+    where it has no such setting.
     """
-    paths = sorted({path for one in groups for path in one.settings})
-    unlike = [
-        path
-        for path in paths
-        if len({json.dumps(one.settings.get(path, "-"), default=str) for one in groups}) > 1
-    ]
-    rows = [
-        [
-            path.removeprefix("algorithm."),
-            *(short(one.settings[path]) if path in one.settings else "-" for one in groups),
-        ]
-        for path in unlike
-    ]
-    return ["setting", *(one.label for one in groups)], rows
+    rows = []
+    for path in sorted({path for group in groups for path in group.settings}):
+        values = [json.dumps(group.settings.get(path, "-"), default=str) for group in groups]
+        if len(set(values)) > 1:
+            cells = [
+                short(group.settings[path]) if path in group.settings else "-" for group in groups
+            ]
+            rows.append([path.removeprefix("algorithm."), *cells])
+    return ["setting", *(group.label for group in groups)], rows
 
 
 class Cost(NamedTuple):
-    """What a group's runs took, on average over runs that tell."""
+    """What a group's runs took, on average over those with a clock."""
 
     label: str
     agent: str
@@ -160,45 +155,55 @@ class Cost(NamedTuple):
 
 
 def costs(groups: Sequence[Group], reference: str) -> list[Cost]:
-    speeds = {one.label: _speeds(one) for one in groups}
-    found = []
-    for one in groups:
-        paces, updates = speeds[one.label]
+    paces = {group.label: _steps_per_second(group) for group in groups}
+    rows = []
+    for group in groups:
+        pace, updates = paces[group.label], _ms_per_update(group)
         beside = [
-            other
+            paces[other.label]
             for other in groups
-            if other.agent == reference and other.replay_ratio == one.replay_ratio
+            if other.agent == reference and other.replay_ratio == group.replay_ratio
         ]
-        theirs = speeds[beside[0].label][0] if beside else []
-        pace = float(np.mean(paces)) if paces else np.nan
-        cpus = sorted({str(run.machine.get("cpu", "")) for run in one.runs} - {""})
-        hours = np.mean([run.steps for run in one.runs]) / pace / 3600 if paces else np.nan
-        against = float(np.mean(theirs) / pace) if theirs and paces else np.nan
-        found.append(
+        steps = float(np.mean([run.steps for run in group.runs]))
+        rows.append(
             Cost(
-                one.label,
-                one.agent,
-                len(paces),
-                pace,
-                float(np.mean(updates)) if updates else np.nan,
-                float(hours),
-                against,
-                cpus,
+                group.label,
+                group.agent,
+                runs=len(pace),
+                steps_per_second=_mean(pace),
+                ms_per_update=_mean(updates),
+                hours=steps / _mean(pace) / 3600,
+                against=_mean(beside[0]) / _mean(pace) if beside else np.nan,
+                cpus=sorted({str(run.machine.get("cpu", "")) for run in group.runs} - {""}),
             )
         )
-    return found
+    return rows
 
 
-def _speeds(one: Group) -> tuple[list[float], list[float]]:
-    """Steps a second and milliseconds an update of each run, evaluations included."""
-    paces, updates = [], []
-    for run in one.runs:
-        took, made = (
-            run.training.get(name, np.array([]))
-            for name in ("time/time_elapsed", "train/n_updates")
-        )
-        if len(took) and np.isfinite(took[-1]) and took[-1] > 0:
-            paces.append(float(run.training["step"][-1] / took[-1]))
-            if len(made) and np.isfinite(made[-1]) and made[-1] > 0:
-                updates.append(float(1000 * took[-1] / made[-1]))
-    return paces, updates
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else np.nan
+
+
+def _steps_per_second(group: Group) -> list[float]:
+    """Return each run's speed, evaluations included."""
+    return [
+        float(run.training["step"][-1] / seconds)
+        for run in group.runs
+        if (seconds := _last(run.training, "time/time_elapsed")) > 0
+    ]
+
+
+def _ms_per_update(group: Group) -> list[float]:
+    """Return each run's milliseconds an update, evaluations included."""
+    return [
+        1000 * seconds / updates
+        for run in group.runs
+        if (seconds := _last(run.training, "time/time_elapsed")) > 0
+        and (updates := _last(run.training, "train/n_updates")) > 0
+    ]
+
+
+def _last(training: dict[str, np.ndarray], name: str) -> float:
+    """Return the last number of a column; NaN where there is none."""
+    column = training.get(name, np.array([]))
+    return float(column[-1]) if len(column) else np.nan

@@ -3,15 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from dualac.analysis.statistics import FEW_SEEDS, Difference, Interval
-
-
-def format_steps(number: float) -> str:
-    """12400 as 12.4k."""
-    for scale, letter in ((1_000_000, "M"), (1_000, "k")):
-        if abs(number) >= scale:
-            return f"{number / scale:.4g}{letter}"
-    return f"{number:.4g}"
+from dualac.analysis.statistics import FEW_SEEDS, MOST_SEEDS, Difference, Interval
+from dualac.parts.text import format_steps
 
 
 def format_number(value: float) -> str:
@@ -20,27 +13,29 @@ def format_number(value: float) -> str:
     return f"{value:.3f}" if abs(value) < 10 else f"{value:.0f}"
 
 
-def format_interval(found: Interval) -> str:
-    if not math.isfinite(found.estimate):
+def format_ends(low: float, high: float) -> str:
+    return f"[{format_number(low)}, {format_number(high)}]"
+
+
+def format_interval(interval: Interval) -> str:
+    if not math.isfinite(interval.estimate):
         return "no score"
-    ends = (
-        f"[{format_number(found.low)}, {format_number(found.high)}]"
-        if found.defined
-        else "(one seed: no interval)"
-    )
-    return f"{format_number(found.estimate)} {ends}"
+    if not interval.defined:
+        return f"{format_number(interval.estimate)} (one seed: no interval)"
+    return f"{format_number(interval.estimate)} {format_ends(interval.low, interval.high)}"
 
 
-def format_steps_to_reach(found: Interval) -> str:
-    """Steps until a score; an infinite end is beyond what was trained."""
-    if not math.isfinite(found.estimate):
+def format_steps_to_reach(interval: Interval) -> str:
+    """Write the steps until a score; an infinite end is beyond what was trained."""
+    if not math.isfinite(interval.estimate):
         return "not reached"
-    ends = [format_steps(end) if math.isfinite(end) else "later" for end in (found.low, found.high)]
-    return (
-        f"{format_steps(found.estimate)} [{ends[0]}, {ends[1]}]"
-        if found.defined
-        else format_steps(found.estimate)
+    if not interval.defined:
+        return format_steps(interval.estimate)
+    low, high = (
+        format_steps(end) if math.isfinite(end) else "later"
+        for end in (interval.low, interval.high)
     )
+    return f"{format_steps(interval.estimate)} [{low}, {high}]"
 
 
 def format_count(number: int, thing: str) -> str:
@@ -48,44 +43,43 @@ def format_count(number: int, thing: str) -> str:
 
 
 def format_range(counts: Sequence[int]) -> str:
-    """Numbers of seeds: 5, or 3 to 5."""
+    """Write numbers of seeds: 5, or 3 to 5."""
     low, high = min(counts, default=0), max(counts, default=0)
     return f"{low}" if low == high else f"{low} to {high}"
 
 
 def join_names(names: Sequence[str], most: int = 6) -> str:
-    """a, b and c; of many, the first and how many more."""
-    shown = [*names[:most], *([f"{len(names) - most} more"] if len(names) > most else [])]
-    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+    """Join names to `a, b and c`; of many, the first and how many more."""
+    listed = list(names[:most])
+    if len(names) > most:
+        listed.append(f"{len(names) - most} more")
+    if len(listed) < 2:
+        return "".join(listed)
+    return f"{', '.join(listed[:-1])} and {listed[-1]}"
 
 
-def describe_difference(ours: str, theirs: str, found: Difference, seeds: str) -> str:
-    """The honest sentence about two algorithms."""
-    if not math.isfinite(found.interval.estimate):
+def describe_difference(ours: str, theirs: str, difference: Difference, seeds: str) -> str:
+    """Say in a sentence what is known about two algorithms."""
+    interval = difference.interval
+    if not math.isfinite(interval.estimate):
         return f"{ours} and {theirs} have no task in common."
-    if not found.interval.defined:
+    if not interval.defined:
         return f"{ours} and {theirs} are not separable: one seed has no spread to judge by."
-    by = f"{'+' if found.interval.estimate >= 0 else ''}{format_interval(found.interval)}"
-    if found.separable:
-        return (
-            f"{ours} is {'above' if found.interval.estimate > 0 else 'below'} {theirs}: {by} with "
-            f"{seeds} seeds."
-        )
-    if found.flat and math.isfinite(found.more_seeds):
-        return (
-            f"{ours} and {theirs} are not separable with {seeds} seeds ({by}): fewer than "
-            f"{FEW_SEEDS} seeds without any spread are no certainty."
-        )
-    if math.isinf(found.more_seeds):
-        advice = "no number of seeds up to 1000 would separate them at the observed spread"
+    by = f"{'+' if interval.estimate >= 0 else ''}{format_interval(interval)}"
+    if difference.separable:
+        side = "above" if interval.estimate > 0 else "below"
+        return f"{ours} is {side} {theirs}: {by} with {seeds} seeds."
+    start = f"{ours} and {theirs} are not separable with {seeds} seeds ({by})"
+    if difference.flat and math.isfinite(difference.more_seeds):
+        return f"{start}: fewer than {FEW_SEEDS} seeds without any spread are no certainty."
+    if math.isinf(difference.more_seeds):
+        advice = f"no number of seeds up to {MOST_SEEDS} would separate them"
     else:
-        advice = (
-            f"about {format_count(int(found.more_seeds), 'more seed')} of each would separate them "
-            "at the observed spread"
-        )
-    return f"{ours} and {theirs} are not separable with {seeds} seeds ({by}); {advice}."
+        more = format_count(int(difference.more_seeds), "more seed")
+        advice = f"about {more} of each would separate them"
+    return f"{start}; {advice} at the observed spread."
 
 
 def printable(text: str) -> str:
-    """Without what could steer a terminal."""
+    """Replace what could steer a terminal."""
     return "".join(letter if letter.isprintable() else "�" for letter in text)

@@ -12,14 +12,14 @@ from rich.table import Table
 from dualac.cli.options import Parser, console, warn
 from dualac.errors import UsageError
 from dualac.parts.as_json import to_json
-from dualac.parts.text import parse_count
+from dualac.parts.text import format_steps, parse_count
 
 
 def compare(words: list[str]) -> int:
     """two or more runs or directories side by side: dualac compare RUN RUN..."""
     from dualac.analysis.summary import compare as comparison
     from dualac.analysis.summary.summarise import Choices
-    from dualac.analysis.summary.wording import format_interval, format_steps
+    from dualac.analysis.summary.wording import format_interval
 
     parser = Parser(prog="dualac compare")
     parser.add_argument(

@@ -14,7 +14,7 @@ function make(parent, name, attributes = {}, text = null) {
   return node;
 }
 
-function told(value, axis = "") {
+function format(value, axis = "") {
   if (value === null || !Number.isFinite(value)) return "none";
   if (axis === "seconds") {
     if (value >= 3600) return `${+(value / 3600).toPrecision(3)} h`;
@@ -109,11 +109,11 @@ function lineChart(figure, spec) {
   const x = scaler(across, [left, right]), y = scaler(up, [bottom, top], spec.log);
   for (const tick of ticks(up[0], up[1], 5, spec.log)) {
     make(svg, "line", { x1: left, x2: right, y1: y(tick), y2: y(tick), class: "grid" });
-    make(svg, "text", { x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, told(tick));
+    make(svg, "text", { x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, format(tick));
   }
   for (const tick of ticks(across[0], across[1], width > 420 ? 6 : 4)) {
     make(svg, "line", { x1: x(tick), x2: x(tick), y1: bottom, y2: bottom + 4, class: "axis" });
-    make(svg, "text", { x: x(tick), y: bottom + 17, "text-anchor": "middle" }, told(tick, spec.axis));
+    make(svg, "text", { x: x(tick), y: bottom + 17, "text-anchor": "middle" }, format(tick, spec.axis));
   }
   make(svg, "line", { x1: left, x2: right, y1: bottom, y2: bottom, class: "axis" });
   make(svg, "text", { x: (left + right) / 2, y: height - 5, "text-anchor": "middle", class: "faint" }, AXES[spec.axis] || spec.axis);
@@ -156,14 +156,14 @@ function pointer(box, svg, lines, view) {
     }).filter(row => row.best >= 0 && row.line.x[row.line.x.length - 1] >= value * (1 - 1e-9)).sort((a, b) => b.line.y[b.best] - a.line.y[a.best]);
     tip.replaceChildren();
     const head = document.createElement("b");
-    head.textContent = told(value, view.spec.axis);
+    head.textContent = format(value, view.spec.axis);
     tip.append(head);
     for (const { line, best } of rows.slice(0, 12)) {
       const row = document.createElement("div");
       const key = document.createElement("i");
       key.style.background = line.colour;
-      const ends = line.low && line.low[best] !== null ? ` [${told(line.low[best])}, ${told(line.high[best])}]` : "";
-      row.append(key, `${line.name} ${told(line.y[best])}${ends}`);
+      const ends = line.low && line.low[best] !== null ? ` [${format(line.low[best])}, ${format(line.high[best])}]` : "";
+      row.append(key, `${line.name} ${format(line.y[best])}${ends}`);
       tip.append(row);
     }
     tip.hidden = false;
@@ -200,7 +200,7 @@ function barChart(figure, spec) {
   const x = scaler(range, [left, right]), room = Math.floor((left - 12) / 6.6);
   for (const tick of ticks(range[0], range[1], 5)) {
     make(svg, "line", { x1: x(tick), x2: x(tick), y1: 6, y2: height - 30, class: "grid" });
-    make(svg, "text", { x: x(tick), y: height - 16, "text-anchor": "middle" }, told(tick));
+    make(svg, "text", { x: x(tick), y: height - 16, "text-anchor": "middle" }, format(tick));
   }
   rows.forEach((row, i) => {
     const middle = 18 + 26 * i;
@@ -211,7 +211,7 @@ function barChart(figure, spec) {
     if (row.low !== null) {
       make(svg, "path", { d: `M${x(row.low)} ${middle}H${x(row.high)}M${x(row.low)} ${middle - 4}V${middle + 4}M${x(row.high)} ${middle - 4}V${middle + 4}`, class: "whisker" });
     }
-    make(svg, "text", { x: Math.max(x(row.estimate), row.high === null ? 0 : x(row.high)) + 6, y: middle + 4 }, told(row.estimate));
+    make(svg, "text", { x: Math.max(x(row.estimate), row.high === null ? 0 : x(row.high)) + 6, y: middle + 4 }, format(row.estimate));
   });
   make(svg, "text", { x: (left + right) / 2, y: height - 2, "text-anchor": "middle", class: "faint" }, spec.x);
 }
