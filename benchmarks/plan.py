@@ -13,8 +13,9 @@ import time
 from pathlib import Path
 
 from dualac.experiments.spec import Scale, expand, find_experiment, scaled
-from dualac.experiments.survey import claim
-from dualac.training.run import commit, prepare
+from dualac.runs.plan import claim
+from dualac.runs.state import mark_done
+from dualac.training.run import prepare
 
 ROWS = "".join(
     json.dumps({"step": step, "episode": episode, "return": 1.0}) + "\n"
@@ -36,7 +37,7 @@ def main() -> None:
         for run in some:
             path = prepare(run, out)
             (path / "eval.jsonl").write_text(ROWS)
-            commit(path, run.steps, run.identity())
+            mark_done(path, run.steps, run.identity())
         words = [str(Path(sys.executable).parent / "dualac"), "status", folder]
         for _ in range(2):
             began = time.perf_counter()

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dualac.analysis.data.curves import evaluation_curve, read_rows, training_series
+from dualac.analysis.data.curves import evaluation_curve, training_series
 from dualac.analysis.figures.curves import inside, learning_curve
+from dualac.runs.rows import read_rows
 
 DUALS = ("train/kl", "train/kl_median", "train/optimism", "train/kl_weight", "train/ent_coef")
 

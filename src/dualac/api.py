@@ -16,9 +16,10 @@ from dualac.envs.foreign import ignoring_errors
 from dualac.errors import UsageError
 from dualac.parts import user_files
 from dualac.parts.text import nearest
+from dualac.runs.state import read_status, require_resumable
 from dualac.training.loop import train as _train
 from dualac.training.policy import LoadedPolicy, load_policy
-from dualac.training.run import Run, prepare, require_resumable
+from dualac.training.run import Run, prepare
 from dualac.types import Agent, Spec
 
 __all__ = ["FinishedRun", "LoadedPolicy", "load_policy", "make_agent", "make_env", "train"]
@@ -145,6 +146,7 @@ def train(
         env.close()
     path = prepare(run, Path(out))
     require_resumable(path)
-    with Display(Console(markup=False), quiet=quiet) as display:
-        _train([path], display)
+    if read_status(path, run.steps).state != "done":
+        with Display(Console(markup=False), quiet=quiet) as display:
+            _train([path], display)
     return FinishedRun(run, path)

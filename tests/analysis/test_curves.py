@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dualac.analysis.data.curves import evaluation_curve, read_rows, training_series
+from dualac.analysis.data.curves import evaluation_curve, training_series
 from dualac.errors import DataError
+from dualac.runs.rows import read_rows
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> Path:

@@ -177,8 +177,8 @@ def test_a_plan_that_cannot_be_used_is_named(tmp_path: Path, content: str):
     (tmp_path / "plan.json").write_text(content)
     frame = read([tmp_path])
     assert len(frame.runs) == 1
-    assert "plan.json: it cannot be used" in str(frame.damaged[0])
-    assert "plan.json: it cannot be used" in str(survey(tmp_path)[1][0])
+    assert "plan.json: cannot be" in str(frame.damaged[0])
+    assert "plan.json: cannot be" in str(survey(tmp_path)[1][0])
 
 
 def test_agents_of_one_name_with_other_settings_are_other_agents(tmp_path: Path):

@@ -238,7 +238,7 @@ def test_damage_is_counted_and_named_in_the_page(tmp_path: Path):
     (broken / "run.json").write_text("{")
     text = shown(tmp_path).text
     assert "eval.jsonl: 1 damaged line passed over (23)" in text
-    assert "run.json cannot be read" in text
+    assert "run.json: cannot be read" in text
 
 
 def test_resumed_runs_and_versions_that_differ_are_problems(tmp_path: Path):

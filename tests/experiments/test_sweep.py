@@ -35,12 +35,14 @@ from dualac.cli.sweep_progress import Watch
 from dualac.errors import DataError, LockedError, RunFailedError, TryAgainError
 from dualac.execution.local import Effort, Failure, Work, _Launcher, launch
 from dualac.experiments.spec import Experiment, Grid, Scale, expand, find_experiment, scaled
-from dualac.experiments.survey import Unit, claim, look, survey
+from dualac.experiments.survey import Unit, look, survey
 from dualac.experiments.sweep import Orders, order, sweep
 from dualac.machine.cores import usable_cores
 from dualac.machine.messages import Failed, Progress, Retried, RunEvent
 from dualac.runs.lock import Attempt, owned
-from dualac.training.run import Flags, commit, load, prepare
+from dualac.runs.plan import claim
+from dualac.runs.state import mark_done
+from dualac.training.run import Flags, load, prepare
 
 
 def states(outcome) -> dict[int, set[str]]:
@@ -209,7 +211,7 @@ def test_a_run_that_another_process_owns_does_not_bring_down_the_sweep(tmp_path)
             tmp_path, 2, grid={"steps": 30_000}
         )  # its run.json is to be written anew
     assert [failure.error.code for failure in outcome.failures] == [LockedError.code]
-    assert Counter(unit.state for unit in outcome.units) == {"done": 3, "begun": 1}
+    assert Counter(unit.state for unit in outcome.units) == {"done": 3, "running": 1}
 
 
 def test_more_steps_continue_runs_whose_resets_lay_behind_their_end(tmp_path):
@@ -220,7 +222,7 @@ def test_more_steps_continue_runs_whose_resets_lay_behind_their_end(tmp_path):
     }
     assert {
         unit.state for unit in survey(expand(toy_experiment(1, **resets, steps=30_000)), tmp_path)
-    } == {"begun"}
+    } == {"interrupted"}
     assert states(toy_sweep(tmp_path, 1, executor=here, grid={**resets, "steps": 30_000})) == {
         0: {"done"}
     }
@@ -234,7 +236,7 @@ def test_a_run_that_was_planned_without_the_resets_behind_its_end_is_what_it_was
     older = dataclasses.replace(run, resets=(15_000,))
     path = prepare(older, tmp_path)
     (path / "eval.jsonl").touch()
-    commit(path, older.steps, older.identity())
+    mark_done(path, older.steps, older.identity())
     assert look(run, tmp_path).state == "done"
     assert load(prepare(run, tmp_path)) == older
     further = dataclasses.replace(run, steps=30_000)
@@ -412,8 +414,8 @@ def test_a_second_commit_of_the_same_is_none_and_of_something_else_an_error_that
         )
 
     rows(0, 1)
-    commit(tmp_path, 10, "me")
-    commit(tmp_path, 10, "me")
+    mark_done(tmp_path, 10, "me")
+    mark_done(tmp_path, 10, "me")
     for other, step in (((0, 2), 10), ((1, 1, 3), 20)):
         rows(*other)
         with pytest.raises(
@@ -423,9 +425,9 @@ def test_a_second_commit_of_the_same_is_none_and_of_something_else_an_error_that
                 r".*eval.jsonl"
             ),
         ):
-            commit(tmp_path, step, "me")
+            mark_done(tmp_path, step, "me")
     rows(0, 1, 3)
-    commit(tmp_path, 20, "me")
+    mark_done(tmp_path, 20, "me")
     assert json.loads((tmp_path / "DONE").read_text())["step"] == 20
 
 
@@ -436,7 +438,7 @@ def test_what_a_killed_writer_left_is_swept_up(tmp_path):
     for left in (path / "DONE.1.partial", tmp_path / "plan.json.1.partial"):
         left.write_text("{")
     claim(tmp_path, "toy", [run])
-    commit(path, run.steps, run.identity())
+    mark_done(path, run.steps, run.identity())
     assert not list(tmp_path.rglob("*.partial"))
 
 

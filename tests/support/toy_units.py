@@ -18,7 +18,8 @@ from dualac.experiments.spec import Experiment, Grid
 from dualac.experiments.sweep import Orders, Outcome, sweep
 from dualac.machine.messages import Progress
 from dualac.runs.lock import Attempt, owned
-from dualac.training.run import commit, load
+from dualac.runs.state import mark_done
+from dualac.training.run import load
 
 ENTRY = "tests.support.toy_units:carry_out"
 POISON, BROKEN, SHAKY, FULL = range(
@@ -61,7 +62,7 @@ def carry_out(paths: list[Path], report, flags) -> None:
         (path / "eval.jsonl").write_text(
             json.dumps({"step": run.steps, "episode": 0, "return": run.seed / 7}) + "\n"
         )
-        commit(path, run.steps, run.identity())
+        mark_done(path, run.steps, run.identity())
         report(Progress(str(path), run.seed, run.steps, run.steps, 1.0, "done"))
 
 

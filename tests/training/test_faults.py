@@ -29,11 +29,12 @@ from dualac.envs import Protocol, make
 from dualac.envs.faults.guarded import Guarded
 from dualac.errors import BrokenEpisodeError, DataError, LostEnvironmentError, RunFailedError
 from dualac.parts.paths import replaced
+from dualac.runs.state import require_resumable
 from dualac.training.checkpoint import Checkpoints
 from dualac.training.learner import Learner
 from dualac.training.loop import Interrupted
 from dualac.training.rollout import BAD_LIMIT, Rollout
-from dualac.training.run import load, prepare, require_resumable
+from dualac.training.run import load, prepare
 
 
 def stopped(path: Path, step: int) -> None:

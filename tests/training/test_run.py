@@ -13,16 +13,11 @@ from dualac.agents.pessimism import Fixed
 from dualac.envs import Protocol
 from dualac.errors import DataError, UsageError
 from dualac.parts.paths import replaced
-from dualac.training.run import (
-    FREE,
-    Run,
-    find,
-    load,
-    prepare,
-    record_task,
-    require_resumable,
-    write_json,
-)
+from dualac.runs.files import write_json
+from dualac.runs.layout import find_runs
+from dualac.runs.spec import FREE
+from dualac.runs.state import require_resumable
+from dualac.training.run import Run, load, prepare, record_task
 
 REFUSED = [
     ({"seed": -1}, r"--seed must be between 0 and 2147483647, not -1"),
@@ -278,10 +273,10 @@ def test_a_run_json_that_is_damaged_or_of_another_version_is_bad_data(damage, tm
 
 def test_runs_are_found_at_and_below_a_directory(tmp_path):
     one, two = prepare(a_run(), tmp_path), prepare(a_run(seed=4), tmp_path)
-    assert find(tmp_path) == sorted([one, two])
-    assert find(one) == [one]
+    assert find_runs(tmp_path) == sorted([one, two])
+    assert find_runs(one) == [one]
     with pytest.raises(DataError, match="no run at or below"):
-        find(tmp_path / "nothing")
+        find_runs(tmp_path / "nothing")
 
 
 DESCRIBED = {

@@ -28,6 +28,7 @@ from dualac.machine.messages import (
     Retried,
     RunWarning,
 )
+from dualac.runs.layout import WORKER_LOG, checkpoint_steps
 from dualac.training.run import Flags
 
 MOST_NAMED = 3  # directories in one line
@@ -274,9 +275,9 @@ def _death(child: Child, work: Work) -> ProcessDied:
     code = child.process.returncode
     cause = describe_end(code)
     if code >= 0:
-        cause += f" (see {work.paths[0] / 'worker.log'})"
+        cause += f" (see {work.paths[0] / WORKER_LOG})"
     paths = " ".join(str(path) for path in work.paths)
-    saved = any((work.paths[0] / "checkpoints").glob("[0-9]*"))
+    saved = checkpoint_steps(work.paths[0])
     outcome = "continues from its last checkpoint" if saved else "begins it anew"
     return ProcessDied(f"the process of {paths} {cause}; dualac resume {paths} {outcome}", code)
 

@@ -36,10 +36,12 @@ from dualac.machine.messages import (
     Report,
     from_line,
 )
+from dualac.runs.files import read_object
+from dualac.runs.layout import SPEC, TRAINING
+from dualac.runs.rows import last_rows
 from dualac.training.run import Flags
 
 LOOK_EVERY = 2.0  # seconds between two looks at the directories of the runs that are under way
-LONGEST_ROW = 2**16  # bytes from the end of a file in which its last row is found
 # Ray listens to the whole network, and whoever reaches it can run code here. With this, meant for
 # other systems, it binds to the loopback alone.
 LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
@@ -375,7 +377,7 @@ class _Watch:
         """
         now = time.time()
         for work in works:
-            rows = work.paths[0] / "train.jsonl"
+            rows = work.paths[0] / TRAINING
             with contextlib.suppress(FileNotFoundError):  # it has not begun
                 if now - rows.stat().st_mtime < 10 * LOOK_EVERY:
                     self._report(_read_progress(work.paths[0]))
@@ -383,20 +385,9 @@ class _Watch:
 
 def _read_progress(path: Path, *, done: bool = False) -> Progress:
     """Read from a run's directory what its worker would report of it."""
-    run = json.loads((path / "run.json").read_text())
+    run = read_object(path / SPEC)
     about = {"path": str(path), "seed": run["seed"], "steps": run["steps"]}
     if done:
         return Progress(**about, step=run["steps"], fps=0.0, stage="done")
-    row = _last_row(path / "train.jsonl")
+    row = next(last_rows(path / TRAINING), {})
     return Progress(**about, step=row.get("step", 0), fps=row.get("time/fps") or 0.0)
-
-
-def _last_row(path: Path) -> dict[str, Any]:
-    """Read the last whole row of a file that is being written; before the first, nothing."""
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - LONGEST_ROW))
-        whole = file.read().rpartition(b"\n")[0]
-    try:
-        return json.loads(whole.rpartition(b"\n")[2])
-    except ValueError:
-        return {}

@@ -18,6 +18,7 @@ from dualac.machine.children import die_with_parent, load_function, open_answers
 from dualac.machine.cores import pin
 from dualac.machine.disk import is_disk_trouble
 from dualac.machine.messages import Assignment, ErrorMessage, Finished, from_line
+from dualac.runs.layout import WORKER_LOG
 from dualac.training.run import Flags
 
 TRAIN = "dualac.training.loop:train"
@@ -63,7 +64,7 @@ def _assignments() -> Iterator[list[Path]]:
         message = from_line(line)
         assert isinstance(message, Assignment)
         paths = [Path(path) for path in message.paths]
-        with (paths[0] / "worker.log").open("a") as log:
+        with (paths[0] / WORKER_LOG).open("a") as log:
             os.dup2(log.fileno(), 2)
             os.dup2(log.fileno(), 1)
         yield paths
@@ -75,7 +76,7 @@ def _as_known(error: Exception, paths: list[Path]) -> DualacError:
         return error
     if isinstance(error, OSError) and is_disk_trouble(error):
         return TryAgainError(f"{error}; free space and start again: it goes on")
-    log = paths[0] / "worker.log" if paths else "its output"
+    log = paths[0] / WORKER_LOG if paths else "its output"
     return DualacError(f"{type(error).__name__}: {error}; see {log}")
 
 

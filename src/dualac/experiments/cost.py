@@ -16,8 +16,9 @@ from dualac.experiments.survey import Unit
 from dualac.machine import compilation
 from dualac.machine.fingerprint import versions
 from dualac.parts.as_json import to_json
+from dualac.runs.files import write_json
 from dualac.training.replay import replay_bytes
-from dualac.training.run import Run, write_json
+from dualac.training.run import Run
 from dualac.types import Spec
 
 UPDATES, CALL = 200, 20  # of each kind that are timed, and how many in one call

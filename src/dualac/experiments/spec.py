@@ -19,7 +19,8 @@ from dualac.parts import user_files
 from dualac.parts.fields import check_fields
 from dualac.parts.paths import replaced
 from dualac.parts.text import nearest, to_python
-from dualac.training.run import NAME, Run
+from dualac.runs.layout import NAME
+from dualac.training.run import Run
 
 SHIPPED = "dualac.experiments.shipped"
 MOST_RUNS = 1_000_000

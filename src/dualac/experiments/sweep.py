@@ -10,11 +10,14 @@ from typing import NamedTuple
 from dualac.execution.local import Effort, Failure, Work, launch
 from dualac.experiments.cost import memory, weight
 from dualac.experiments.spec import Experiment, expand
-from dualac.experiments.survey import Unit, claim, survey
+from dualac.experiments.survey import Unit, survey
 from dualac.machine.disk import refusal
 from dualac.machine.memory import available_memory
 from dualac.machine.messages import Report
-from dualac.training.run import Flags, prepare, write_json
+from dualac.runs.layout import FAILED
+from dualac.runs.plan import claim
+from dualac.runs.state import clear_failed, mark_failed
+from dualac.training.run import Flags, prepare
 
 ATTEMPTS = 3  # at a run whose process dies, before it is set aside
 SHARE = 0.8  # of the free memory that the runs of one moment may take together
@@ -43,9 +46,7 @@ def order(experiment: Experiment, units: list[Unit], *, retry_failed: bool = Fal
     core busy when all others have nothing left.
     """
     left = [
-        unit
-        for unit in units
-        if unit.state in ("begun", "missing") or (unit.state == "failed" and retry_failed)
+        unit for unit in units if unit.state != "done" and (unit.state != "failed" or retry_failed)
     ]
     return (
         sorted(left, key=lambda unit: (-weight(unit.run), unit.run.seed))
@@ -80,7 +81,7 @@ def _work(unit: Unit, orders: Orders) -> Work:
     def begin() -> None:
         prepare(unit.run, orders.out)
         if unit.state == "failed":
-            (unit.path / "FAILED").unlink(missing_ok=True)
+            clear_failed(unit.path)
 
     return Work([unit.path], memory=memory(unit.run), prepare=begin)
 
@@ -88,7 +89,5 @@ def _work(unit: Unit, orders: Orders) -> Work:
 def set_aside(failure: Failure) -> None:
     """Mark a run whose process died each time; what failed by its own account has marked itself."""
     for path in failure.work.paths:
-        if not (path / "FAILED").exists() and os.access(path, os.W_OK):
-            write_json(
-                path / "FAILED", {"step": None, "reason": str(failure.error), "error": "Died"}
-            )
+        if not (path / FAILED).exists() and os.access(path, os.W_OK):
+            mark_failed(path, None, str(failure.error), "Died")

@@ -24,6 +24,7 @@ import safetensors.numpy
 
 from dualac.errors import DataError, RunFailedError, TryAgainError
 from dualac.machine.disk import is_disk_trouble
+from dualac.runs.layout import CHECKPOINTS, checkpoint_steps
 from dualac.training.replay import Replay, Slots
 
 SCHEMA = 2
@@ -65,17 +66,13 @@ class Checkpoints:
         """The run's identity, under which they are written, and those under which they may have
         been.
         """
-        self.path = run_path / "checkpoints"
+        self.path = run_path / CHECKPOINTS
         self.identities = identities
         self._newest: dict[str, Any] | None = None  # manifest of the last one written or read
 
     def steps(self) -> list[int]:
         """Committed checkpoints, oldest first."""
-        return (
-            sorted(int(entry.name) for entry in self.path.iterdir() if entry.name.isdigit())
-            if self.path.is_dir()
-            else []
-        )
+        return checkpoint_steps(self.path.parent)
 
     def save(self, snapshot: Snapshot, replay: Replay) -> None:
         final = self.path / str(snapshot.step)

@@ -25,12 +25,15 @@ from dualac.machine.disk import is_disk_trouble
 from dualac.machine.fingerprint import changes, describe, fingerprint, origin
 from dualac.machine.memory import give_back, give_back_heap
 from dualac.machine.messages import Progress, Report, RunWarning, Stage
+from dualac.runs.files import write_json
+from dualac.runs.layout import MACHINE, TRACEBACK, WORKER_LOG
 from dualac.runs.lock import owned
+from dualac.runs.state import clear_failed, mark_done, mark_failed
 from dualac.training.checkpoint import Snapshot
 from dualac.training.evaluation import Broken, PendingEvaluation, ValueComparison, summary
 from dualac.training.learner import Learner
 from dualac.training.rollout import Rollout
-from dualac.training.run import USUAL, Flags, commit, write_json
+from dualac.training.run import USUAL, Flags
 
 STARTED, FIRST_CHECKPOINT = (
     "started",
@@ -49,9 +52,7 @@ def train(paths: list[Path], report: Report, flags: Flags = USUAL) -> None:
         try:
             session.start(allow_inexact=flags.allow_inexact)
             for rollout in session.rollouts:
-                (rollout.path / "FAILED").unlink(
-                    missing_ok=True
-                )  # DONE stays, to be compared with what comes now
+                clear_failed(rollout.path)  # DONE stays, to be compared with what comes now
             session.running = True
             for step in session.steps():
                 if asked and step < session.run.steps:
@@ -296,7 +297,7 @@ class Session:
     def done(self) -> None:
         for rollout in self.rollouts:
             rollout.attempt.require()
-            commit(rollout.path, self.step, rollout.run.identity())
+            mark_done(rollout.path, self.step, rollout.run.identity())
         self._event("done")
         self.report_progress("done")
 
@@ -307,16 +308,13 @@ class Session:
     def fail(self, error: Exception) -> None:
         """Say on disk why the run ended, so that nobody averages over it unaware."""
         for rollout in self.rollouts:
-            write_json(
-                rollout.path / "FAILED",
-                {"step": self.step, "reason": str(error), "error": type(error).__name__},
-            )
+            mark_failed(rollout.path, self.step, str(error), type(error).__name__)
             trace = "".join(
                 traceback.format_exception(error)
             )  # what the environment raised is the cause of the failure
-            (rollout.path / "traceback.txt").write_text(
+            (rollout.path / TRACEBACK).write_text(
                 f"{trace}\nWhat the run's process, and an environment's own, wrote is in "
-                "worker.log.\n"
+                f"{WORKER_LOG}.\n"
             )
             rollout.log.event("failed", self.step, reason=str(error))
 
@@ -369,7 +367,7 @@ class Session:
         for rollout in self.rollouts:
             rollout.start_over()
             rollout.log.rewind({})
-            write_json(rollout.path / "machine.json", describe(self.fingerprint))
+            write_json(rollout.path / MACHINE, describe(self.fingerprint))
             self._test_replay(rollout)
             rollout.begin_episode(0)
         self._fresh = True

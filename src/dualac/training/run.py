@@ -1,31 +1,24 @@
-"""What a run is: everything that decides its numbers, in one frozen value, and the directory that
-holds it.
-"""
+"""What a run is: everything that decides its numbers, in one frozen value."""
 
 import dataclasses
 import functools
 import hashlib
 import json
-import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, final
 
 from dualac.agents.algorithm import Algorithm
 from dualac.envs import Protocol
-from dualac.errors import DataError, DualacError, RunFailedError, UsageError
+from dualac.errors import DataError, DualacError, UsageError
 from dualac.machine.disk import refusal
 from dualac.parts.as_json import difference, from_json, to_json
 from dualac.parts.fields import PART, check_fields
+from dualac.runs.files import read_object, write_json
+from dualac.runs.layout import NAME, SPEC, TASK, checkpoint_steps, run_path
 from dualac.runs.lock import owned
-
-DONE = "DONE"
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,63}")  # it becomes a directory
-
-# What may change between two starts of one run: how far it goes, and how often it writes. None of
-# them touches a number that was or will be computed.
-FREE = ("steps", "log_every", "checkpoint_every")
+from dualac.runs.spec import FREE
+from dualac.runs.versions import with_defaults
 
 
 @final
@@ -156,8 +149,7 @@ class Run:
         return there.identity(until) == self.identity(until) and later
 
     def directory(self, out: Path) -> Path:
-        task = self.task.replace("/", "-").replace(":", "-")
-        return out / self.name / task / f"rr{self.replay_ratio}" / f"seed{self.seed}"
+        return run_path(out, self.name, self.task, self.replay_ratio, self.seed)
 
 
 class Flags(NamedTuple):
@@ -191,173 +183,66 @@ def _spelt(value: Any) -> Any:
 
 
 def prepare(run: Run, out: Path) -> Path:
-    """The directory of this run, made if need be. One that holds another run is refused; one that
-    holds this run, perhaps shorter, is continued.
+    """Make the directory of a run, if need be, and return it.
+
+    One that holds another run is refused; one that holds this run, perhaps shorter, is continued.
     """
     path = run.directory(out)
-    there = require_same(run, out)
-    if there:
-        if there.steps >= run.steps:
-            run = dataclasses.replace(run, steps=there.steps, resets=there.resets)
-        if run == there:
-            return path
+    existing = require_same(run, out)
+    if existing and existing.steps >= run.steps:
+        run = dataclasses.replace(run, steps=existing.steps, resets=existing.resets)
+    if run == existing:
+        return path
     try:
         path.mkdir(parents=True, exist_ok=True)
         with owned(path):
-            write_json(path / "run.json", to_json(run))
+            write_json(path / SPEC, to_json(run))
     except OSError as error:
         raise refusal(path, error) from None
     return path
 
 
 def record_task(path: Path, task: dict[str, Any]) -> None:
-    """Keep in task.json what a run's environment says of itself: in which order an observation was
-    flattened, which box an action was scaled to.
+    """Keep in task.json what a run's environment says of itself.
 
-    One that was learned from must be what it was: sizes would not tell of parts exchanged.
+    That is in which order an observation was flattened and which box an action was scaled to. A
+    task that was learned from must be what it was: sizes would not tell of parts exchanged.
     """
-    written = path / "task.json"
-    before = read_json(written) if written.exists() else None
-    if before and before != task and any((path / "checkpoints").glob("[0-9]*")):
+    file = path / TASK
+    before = read_object(file) if file.exists() else None
+    if before and before != task and checkpoint_steps(path):
         lines = "; ".join(difference(task, before))
         raise DataError(
             f"{path} was trained on another {task['task']} ({lines}); put the environment back as "
             "it was, or choose another --out"
         )
     if before != task:
-        write_json(written, task)
+        write_json(file, task)
 
 
 def require_same(run: Run, out: Path) -> Run | None:
-    """The run that is already where this one would go; another one there is refused, with the
-    difference.
-    """
+    """Return the run that is already where this one would go; refuse another run there."""
     path = run.directory(out)
-    if not (path / "run.json").exists():
+    if not (path / SPEC).exists():
         return None
-    there = load(path)
-    if not run.goes_on(there):
+    existing = load(path)
+    if not run.goes_on(existing):
         lines = [
             line
-            for line in difference(to_json(run), to_json(there))
+            for line in difference(to_json(run), to_json(existing))
             if line.split(":")[0] not in FREE
         ]
         raise DataError(f"{path} holds another run ({'; '.join(lines)}); choose another --out")
-    return there
+    return existing
 
 
 def load(path: Path) -> Run:
-    """The run that a directory holds."""
-    spec = path / "run.json"
-    if not spec.exists():
-        raise DataError(f"{path} is not a run: it has no run.json")
-    data = read_json(spec)
-    if (
-        isinstance(data, dict)
-        and isinstance(data.get("protocol"), dict)
-        and "eval_episodes" in data
-    ):  # where older versions had it
-        data["protocol"].setdefault("eval_episodes", data.pop("eval_episodes"))
+    """Return the run that a directory holds."""
+    file = path / SPEC
+    if not file.exists():
+        raise DataError(f"{path} is not a run: it has no {SPEC}")
+    data = read_object(file)
     try:
-        return from_json(Run, data)
+        return from_json(Run, with_defaults(data))
     except DualacError as error:
-        raise DataError(f"{spec} cannot be used: {error}") from None
-
-
-def find(path: Path) -> list[Path]:
-    """The runs at or below a directory."""
-    found = sorted(spec.parent for spec in path.rglob("run.json")) if path.is_dir() else []
-    if not found:
-        raise DataError(f"no run at or below {path}")
-    return found
-
-
-def read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from None
-
-
-def write_json(path: Path, data: Any) -> None:
-    """Whole or not at all."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    with partial.open("w") as file:
-        file.write(json.dumps(data, indent=1) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-
-
-def commit(path: Path, step: int, identity: str) -> None:
-    """Say that a run has reached its last step, once: DONE, with the SHA-256 of its evaluations.
-
-    Done twice to the same bytes it is done. To other bytes, one of the two is wrong: same spec,
-    same machine, other numbers. A run that was finished with fewer steps must still have the rows
-    that it had then.
-    """
-    done = path / DONE
-    rows = path / "eval.jsonl"
-    told = {"step": step, "identity": identity, "evaluations": _digest(rows)}
-    before = (
-        read_json(done) if done.exists() else None
-    )  # nobody else makes it meanwhile: the run is owned
-    if before == told:
-        return
-    if (
-        before
-        and before["evaluations"] != _digest(rows, before["step"])
-        and before["step"] in _steps(rows)
-    ):
-        raise DataError(
-            f"{path} was finished twice with different results: {done} tells of other rows than "
-            f"{rows}; something in it is not deterministic. "
-            f"Remove {done} to keep those rows, or {path} to begin anew"
-        )
-    write_json(done, told)
-    sweep_up(path)
-
-
-def sweep_up(place: Path) -> None:
-    """What writers left that were killed while they wrote; by whoever owns the place, so that none
-    is at work.
-    """
-    for left in place.glob("*.partial"):
-        left.unlink(missing_ok=True)
-
-
-def _steps(rows: Path) -> list[int]:
-    """Of each row. One that went back behind its former end to an earlier checkpoint has no
-    evaluation there: what cannot be compared is not.
-    """
-    return [json.loads(line)["step"] for line in rows.read_bytes().splitlines()]
-
-
-def _digest(rows: Path, until: int | None = None) -> str:
-    """SHA-256 of the rows, or of those until a step."""
-    content = rows.read_bytes()
-    if until is not None:
-        content = b"".join(
-            line
-            for line, step in zip(content.splitlines(keepends=True), _steps(rows), strict=True)
-            if step <= until
-        )
-    return hashlib.sha256(content).hexdigest()
-
-
-def is_done(path: Path, run: Run | None = None) -> bool:
-    """Whether a run has reached its last step; one that was extended since has not."""
-    done = path / DONE
-    return done.exists() and read_json(done)["step"] >= (run or load(path)).steps
-
-
-def require_resumable(path: Path) -> None:
-    """A run that failed for a reason that would come again is refused with that reason."""
-    failed = path / "FAILED"
-    if failed.exists():
-        told = read_json(failed)
-        if told["error"] == RunFailedError.__name__:
-            raise DataError(
-                f"{path} failed at step {told['step']}: {told['reason']}; it would again. Remove "
-                f"{failed} to try all the same"
-            )
+        raise DataError(f"{file} cannot be used: {error}") from None

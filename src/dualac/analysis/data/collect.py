@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from dualac.analysis.data.frame import EVALUATION, Frame, Planned, RunRecord, agree, furthest
+from dualac.analysis.data.frame import EVALUATION, Frame, RunRecord, agree, furthest
 from dualac.analysis.report.exports import as_csv
 from dualac.errors import DataError, UsageError
+from dualac.runs.files import write_text, written_whole
+from dualac.runs.plan import PlannedRun
+from dualac.runs.spec import FREE
 
-FREE = ("steps", "log_every", "checkpoint_every")  # what two starts of one run may differ in
 ORIGIN = ("host", "commit", "dirty", "dualac", "cpu", "command")
 
 Table = dict[str, list[Any]]
@@ -53,7 +55,7 @@ def merged(runs: Iterable[RunRecord]) -> list[RunRecord]:
     )
 
 
-def missing(found: Frame) -> list[Planned]:
+def missing(found: Frame) -> list[PlannedRun]:
     """What the plans have and no directory does: a run that is missing in one may stand in
     another.
     """
@@ -123,10 +125,8 @@ def write(table: Table, out: Path) -> list[Path]:
         raise UsageError("dualac collect needs pyarrow: pip install 'dualac[collect]'") from None
     out.mkdir(parents=True, exist_ok=True)
     paths = [out / "evaluations.parquet", out / "evaluations.csv"]
-    partial = [path.with_name(path.name + ".partial") for path in paths]
-    pyarrow.parquet.write_table(pyarrow.table(table), partial[0])
     rows = [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
-    partial[1].write_text(as_csv(rows))
-    for one, path in zip(partial, paths, strict=True):
-        one.replace(path)
+    with written_whole(paths[0]) as partial:
+        pyarrow.parquet.write_table(pyarrow.table(table), partial)
+    write_text(paths[1], as_csv(rows))
     return paths

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dualac.analysis.data.frame import Planned, RunRecord
+from dualac.analysis.data.frame import RunRecord
 from dualac.analysis.data.groups import Group
 from dualac.analysis.summary.wording import format_count, format_range, join_names
-
-STATES = ("done", "running", "interrupted", "failed", "missing")
+from dualac.runs.plan import PlannedRun
+from dualac.runs.state import STATES
 
 
 class Cell(NamedTuple):
@@ -39,7 +39,7 @@ def evaluated(run: RunRecord) -> bool:
     )
 
 
-def cells(groups: Sequence[Group], missing: Sequence[Planned] = ()) -> list[Cell]:
+def cells(groups: Sequence[Group], missing: Sequence[PlannedRun] = ()) -> list[Cell]:
     """The grid of what was begun, and whatever else was planned."""
     found: dict[tuple[str, str], Cell] = {}
     for one in groups:
@@ -62,7 +62,7 @@ def cells(groups: Sequence[Group], missing: Sequence[Planned] = ()) -> list[Cell
     return [cell._replace(seeds=dict(sorted(cell.seeds.items()))) for cell in found.values()]
 
 
-def _planned_label(plan: Planned, groups: Sequence[Group], *, several_ratios: bool) -> str:
+def _planned_label(plan: PlannedRun, groups: Sequence[Group], *, several_ratios: bool) -> str:
     """What a planned run would be called: as its agent is, if that has begun. A plan knows no
     settings, so the name is all there is.
     """
@@ -79,7 +79,7 @@ def _planned_label(plan: Planned, groups: Sequence[Group], *, several_ratios: bo
 
 def describe_seeds(
     groups: Sequence[Group],
-    missing: Sequence[Planned] = (),
+    missing: Sequence[PlannedRun] = (),
     tells: Callable[[RunRecord], bool] = evaluated,
 ) -> str:
     """The end of a caption: how many seeds stand behind it, of how many, and what is missing.
@@ -108,7 +108,7 @@ def describe_counts(counts: Mapping[str, Sequence[tuple[int, int]]]) -> str:
     return f"{usual}; {join_names(others)}" if others else usual
 
 
-def describe_missing(groups: Sequence[Group], missing: Sequence[Planned] = ()) -> str:
+def describe_missing(groups: Sequence[Group], missing: Sequence[PlannedRun] = ()) -> str:
     grid = cells(groups, missing)
     states = Counter(state for cell in grid for state in cell.seeds.values() if state != "done")
     gone = join_names([f"{states[state]} {state}" for state in STATES if states[state]])

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dualac.analysis.data.completeness import describe_seeds
-from dualac.analysis.data.frame import Planned, RunRecord
+from dualac.analysis.data.frame import RunRecord
 from dualac.analysis.data.groups import Group
 from dualac.analysis.figures import panels
 from dualac.analysis.metrics import METRICS
@@ -17,6 +17,7 @@ from dualac.analysis.summary.panel import Panel
 from dualac.analysis.summary.summarise import Summary, only
 from dualac.analysis.summary.tables import Share, design, sensitivity
 from dualac.analysis.summary.wording import join_names
+from dualac.runs.plan import PlannedRun
 
 REFERENCE = "sac"  # the baseline of cost and of sensitivity
 BASE = "dac"
@@ -58,7 +59,7 @@ class Gallery(NamedTuple):
     """figures of the paper that these runs cannot make, each with what it would need"""
 
 
-def planned_of(summary: Summary, groups: Sequence[Group]) -> list[Planned]:
+def planned_of(summary: Summary, groups: Sequence[Group]) -> list[PlannedRun]:
     """List what of the plan is missing of some groups."""
     names = {group.name for group in groups}
     return [plan for plan in summary.frame.missing if plan.name in names]

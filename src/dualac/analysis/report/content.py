@@ -30,7 +30,7 @@ from dualac.analysis.figures.paper import (
     has_values,
     planned_of,
 )
-from dualac.analysis.report.exports import latex, plain
+from dualac.analysis.report.exports import latex
 from dualac.analysis.report.tables import (
     aggregate_table,
     comparison_table,
@@ -48,6 +48,7 @@ from dualac.analysis.summary.summarise import Summary
 from dualac.analysis.summary.tables import design, sensitivity
 from dualac.analysis.summary.wording import format_count, join_names
 from dualac.parts.text import format_steps
+from dualac.runs.files import without_nan
 
 DOWNLOADS = [
     ("aggregates", "aggregates.csv"),
@@ -196,7 +197,7 @@ def share_charts(summary: Summary) -> list[dict[str, Any]]:
     """Return the bars of ablations and of sensitivity."""
     ablated, varied = design(summary, BASE), sensitivity(summary, REFERENCE)
     bars = charts.share_data(ablated, f"IQM relative to {BASE}")
-    return plain(bars + charts.share_data(varied, f"percent over {REFERENCE}"))
+    return without_nan(bars + charts.share_data(varied, f"percent over {REFERENCE}"))
 
 
 def _facts(summary: Summary) -> list[str]:

@@ -23,6 +23,7 @@ from dualac.analysis.summary.wording import (
     format_number,
     format_range,
 )
+from dualac.runs.files import without_nan
 
 Rows = list[dict[str, Any]]
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
@@ -113,21 +114,8 @@ def _cell(value: Any) -> Any:
 
 def as_json(value: Any) -> str:
     """Write a value as one line of JSON in which nothing can end a script element."""
-    text = json.dumps(plain(value), separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    text = json.dumps(without_nan(value), separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def plain(value: Any) -> Any:
-    """Return a value as JSON has it: no NaN, no arrays, no tuples."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def latex(summary: Summary) -> str:

@@ -13,6 +13,7 @@ from dualac.analysis.report.markdown import write_captions, write_figures, write
 from dualac.analysis.report.page import write_page
 from dualac.analysis.summary.summarise import Choices, summarise
 from dualac.errors import DataError, UsageError
+from dualac.runs.layout import DONE, FAILED
 
 Format = Literal["html", "md", "pdf", "svg", "png"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -101,7 +102,7 @@ def _last_change(places: tuple[Path, ...]) -> float:
     for place in places:
         for home, _, files in os.walk(place):
             for name in files:
-                if name.endswith(".jsonl") or name in ("DONE", "FAILED"):
+                if name.endswith(".jsonl") or name in (DONE, FAILED):
                     with contextlib.suppress(OSError):  # replaced just now
                         newest = max(newest, os.stat(os.path.join(home, name)).st_mtime)
     return newest

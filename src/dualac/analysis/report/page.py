@@ -28,6 +28,7 @@ from dualac.analysis.report.exports import aggregate_rows, as_csv, as_json, late
 from dualac.analysis.summary.panel import THRESHOLDS
 from dualac.analysis.summary.problems import Problem, problems
 from dualac.analysis.summary.summarise import Summary
+from dualac.runs.files import write_text
 
 
 def write_page(
@@ -37,10 +38,8 @@ def write_page(
     anew sees a whole one.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(out.name + ".partial")
     text = page(summary, title, out.parent, command, refresh)
-    partial.write_text(text, encoding="utf-8", errors="replace")
-    partial.replace(out)
+    write_text(out, text)
     return out
 
 

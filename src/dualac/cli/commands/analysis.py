@@ -13,6 +13,7 @@ from dualac.cli.options import Parser, console, warn
 from dualac.errors import UsageError
 from dualac.parts.as_json import to_json
 from dualac.parts.text import format_steps, parse_count
+from dualac.runs.files import without_nan
 
 
 def compare(words: list[str]) -> int:
@@ -43,7 +44,7 @@ def compare(words: list[str]) -> int:
             json.dumps(
                 {
                     "at": found.at,
-                    "rows": [_plain(row._asdict()) for row in found.rows],
+                    "rows": [without_nan(_by_name(row)) for row in found.rows],
                     "sentences": found.sentences,
                 }
             )
@@ -197,10 +198,8 @@ def bounds(words: list[str]) -> dict[str, tuple[float, float]]:
     return found
 
 
-def _plain(value: Any) -> Any:
-    """As JSON, which has no NaN."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+def _by_name(value: Any) -> Any:
+    """Return a named tuple as a dict, and those inside it too."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return _plain(value._asdict())  # pyright: ignore[reportAttributeAccessIssue]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return {key: _by_name(item) for key, item in value._asdict().items()}  # pyright: ignore[reportAttributeAccessIssue]
+    return value

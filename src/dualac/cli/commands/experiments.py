@@ -229,18 +229,20 @@ def _listed(text: str | None, option: str) -> list[str]:
 
 def _show_plan(experiment: Any, runs: list[Any], out: Path, asked: argparse.Namespace) -> int:
     from dualac.experiments.cost import calibrated, estimate
-    from dualac.experiments.survey import counted, require_own, survey
+    from dualac.experiments.survey import count_states, survey
     from dualac.experiments.sweep import order
     from dualac.machine.cores import usable_cores
+    from dualac.runs.plan import require_experiment
 
-    require_own(out, experiment.name)
+    require_experiment(out, experiment.name)
     units = survey(runs, out)
-    have = counted(units)
+    have = count_states(units)
     left = order(experiment, units, retry_failed=asked.retry_failed)
     console.print(f"{experiment.name}: {experiment.about}{_scale_note(asked)}", soft_wrap=True)
     console.print(
-        f"runs       {len(units)} in {out}: {have['done']} done, {have['begun']} begun, "
-        f"{have['missing']} to begin, {have['failed']} set aside",
+        f"runs       {len(units)} in {out}: {have['done']} done, "
+        f"{have['running'] + have['interrupted']} begun, {have['missing']} to begin, "
+        f"{have['failed']} set aside",
         soft_wrap=True,
     )
     if experiment.figures:
@@ -276,7 +278,7 @@ def _carry_out(experiment: Any, out: Path, asked: argparse.Namespace) -> int:
     from dualac.cli.sweep_progress import Watch
     from dualac.execution.local import launch
     from dualac.experiments.spec import expand
-    from dualac.experiments.survey import counted, survey
+    from dualac.experiments.survey import count_states, survey
     from dualac.experiments.sweep import Orders
     from dualac.experiments.sweep import sweep as carry_out
 
@@ -287,7 +289,7 @@ def _carry_out(experiment: Any, out: Path, asked: argparse.Namespace) -> int:
     else:
         executor = launch
     units = survey(expand(experiment), out)
-    have = counted(units)
+    have = count_states(units)
     console.print(
         f"{experiment.name}: {len(units)} runs in {out}, {have['done']} done{_scale_note(asked)}",
         soft_wrap=True,
@@ -296,7 +298,7 @@ def _carry_out(experiment: Any, out: Path, asked: argparse.Namespace) -> int:
         outcome = carry_out(
             experiment, Orders(out, executor, asked.workers, asked.retry_failed), watch
         )
-    have = counted(outcome.units)
+    have = count_states(outcome.units)
     failed = [unit for unit in outcome.units if unit.state == "failed"]
     for unit in failed[:MOST_REASONS]:
         print(f"dualac: set aside: {unit.path}: {one_line(unit.reason)}", file=sys.stderr)
@@ -316,7 +318,7 @@ def _carry_out(experiment: Any, out: Path, asked: argparse.Namespace) -> int:
 
 
 def _next(have: Any, out: Path) -> str:
-    if have["begun"] or have["missing"]:
+    if have["running"] or have["interrupted"] or have["missing"]:
         return "; the same command goes on"
     return f"; dualac collect {out} makes one table of them, dualac report {out} a page"
 
@@ -325,7 +327,8 @@ def status(words: list[str]) -> int:
     """how far a directory of runs is: dualac status DIR"""
     from rich.table import Table
 
-    from dualac.analysis.data.status import STATES, grid, survey
+    from dualac.analysis.data.status import grid, survey
+    from dualac.runs.state import STATES
 
     parser = Parser(prog="dualac status")
     parser.add_argument(
@@ -398,10 +401,8 @@ def collect(words: list[str]) -> int:
     except OSError as error:
         raise refusal(error.filename or "the table", error) from None
     states, gone = Counter(run.status.state for run in runs), missing(found)
-    told = ", ".join(
-        f"{number} {state}"
-        for state, number in (*states.items(), *([("missing", len(gone))] if gone else []))
-    )
+    states["missing"] += len(gone)
+    told = ", ".join(f"{number} {state}" for state, number in states.items() if number)
     name = _names(one.experiment for one in (*runs, *gone))
     console.print(
         f"{name}{len(runs)} runs ({told}): {' and '.join(map(str, paths))}", soft_wrap=True
@@ -423,18 +424,22 @@ def _names(experiments: Iterable[str]) -> str:
 
 def show(words: list[str]) -> int:
     """one run: what it is, where and from what it was made, its curve: dualac show RUN"""
-    from dualac.analysis.data.frame import read_run
+    from dualac.analysis.data.frame import read
     from dualac.analysis.data.record import told
+    from dualac.runs.layout import SPEC
 
     parser = Parser(prog="dualac show")
     parser.add_argument("path", type=Path, metavar="RUN")
     asked = parser.parse(words)
-    if not (asked.path / "run.json").exists():
+    if not (asked.path / SPEC).exists():
         raise DataError(
             f"{asked.path} is not a run: it has no run.json; give the directory of one seed, such "
             "as runs/NAME/dac/TASK/rr2/seed0"
         )
-    for line in told(read_run(asked.path)):
+    frame = read([asked.path])
+    if not frame.runs:
+        raise DataError(str(frame.damaged[0]))
+    for line in told(frame.runs[0]):
         console.print(line, soft_wrap=True)
     return 0
 

@@ -3,13 +3,13 @@
 import argparse
 import contextlib
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 from dualac.cli.options import Parser, console, warn
 from dualac.errors import UsageError
 from dualac.parts.text import parse, parse_count
+from dualac.runs.files import without_nan
 
 FIGURE_HELP = """also figures of trained runs, each into the directory --plot DIR:
   dualac theory coverage RUN --plot DIR         critics' spread and both actors (DAC, one action)
@@ -68,7 +68,7 @@ def theory(words: list[str]) -> int:
 
             drawn = theory_figures(values, betas[0], weights, directory(asked.plot))
     if asked.json:
-        print(json.dumps(told(found | {"figures": [str(path) for path in drawn]}), allow_nan=False))
+        print(json.dumps(without_nan(found | {"figures": [str(path) for path in drawn]})))
     else:
         show(found)
         for path in drawn:
@@ -107,15 +107,6 @@ def comparison(
         "spread": float(spread(v, w)),
         "betas": rows,
     }
-
-
-def told(found: Any) -> Any:
-    """As JSON has it, which knows no infinity: what overflowed is null."""
-    if isinstance(found, dict):
-        return {name: told(one) for name, one in found.items()}
-    if isinstance(found, list):
-        return [told(one) for one in found]
-    return None if isinstance(found, float) and not math.isfinite(found) else found
 
 
 def show(found: dict[str, Any]) -> None:

@@ -16,7 +16,8 @@ from dualac.parts.text import one_line, parse_count, parse_seeds
 def train(words: list[str]) -> int:
     """train an algorithm on a task: dualac train dac dmc/cheetah-run --seeds 2 --steps 200k"""
     from dualac import envs
-    from dualac.training.run import is_done, prepare, require_same
+    from dualac.runs.state import read_status
+    from dualac.training.run import prepare, require_same
 
     named = [word for word in words if not word.startswith("-")]
     if not named and not {"-h", "--help"} & set(words):
@@ -49,7 +50,8 @@ def train(words: list[str]) -> int:
     for run in runs:
         require_same(run, asked.out)
     usual = usual_threads(runs)
-    left = [path for run in runs if not is_done(path := run.directory(asked.out), run)]
+    places = [run.directory(asked.out) for run in runs]
+    left = [path for path in places if read_status(path, runs[0].steps).state != "done"]
     announce(runs, work_of(left[:1], asked.threads, usual), flags_of(asked))
     paths = [prepare(run, asked.out) for run in runs]
     return carry_out([paths] if together else [[path] for path in paths], asked, usual)
@@ -57,7 +59,8 @@ def train(words: list[str]) -> int:
 
 def resume(words: list[str]) -> int:
     """continue stopped runs to the bit: dualac resume RUN"""
-    from dualac.training.run import find, load
+    from dualac.runs.layout import find_runs, other_seed
+    from dualac.training.run import load
 
     parser = Parser(prog="dualac resume")
     parser.add_argument(
@@ -69,7 +72,7 @@ def resume(words: list[str]) -> int:
     )
     add_launch_options(parser)
     asked = parser.parse(words)
-    found = list(dict.fromkeys(path for given in asked.paths for path in find(given)))
+    found = list(dict.fromkeys(path for given in asked.paths for path in find_runs(given)))
     packs: dict[Any, list[Path]] = {}
     for path in found:
         loaded = load(path)
@@ -77,11 +80,10 @@ def resume(words: list[str]) -> int:
     for (_, pack), paths in (
         (key, paths) for key, paths in packs.items() if isinstance(key, tuple)
     ):
-        home = paths[0].parent
-        packs[home, pack] = [
-            home / f"seed{seed}" for seed in pack
-        ]  # a pack is one program: all its seeds or none
-        for path in packs[home, pack]:
+        # A pack is one program: all its seeds or none.
+        whole = [other_seed(paths[0], seed) for seed in pack]
+        packs[paths[0].parent, pack] = whole
+        for path in whole:
             load(path)
     alone = [load(path) for pack in packs.values() for path in pack]
     return carry_out(list(packs.values()), asked, usual_threads(alone))
@@ -306,10 +308,15 @@ def carry_out(packs: list[list[Path]], asked: argparse.Namespace, usual: int = 1
     """
     from dualac.cli.progress import Display
     from dualac.execution.local import launch
-    from dualac.training.run import is_done, require_resumable
+    from dualac.runs.state import read_status, require_resumable
+    from dualac.training.run import load
 
     flags = flags_of(asked)
-    left = [pack for pack in packs if not all(is_done(path) for path in pack)]
+    left = [
+        pack
+        for pack in packs
+        if any(read_status(path, load(path).steps).state != "done" for path in pack)
+    ]
     refused: dict[int, DualacError] = {}
     for number, path in ((number, path) for number, pack in enumerate(left) for path in pack):
         try:
@@ -340,8 +347,9 @@ def work_of(pack: list[Path], threads: int | None, usual: int) -> Any:
     How many more help it changes no bit.
     """
     from dualac.execution.local import Work
-    from dualac.training.run import read_json
+    from dualac.runs.files import read_object
+    from dualac.runs.layout import MACHINE
 
-    started = [path / "machine.json" for path in pack if (path / "machine.json").exists()]
-    seen = read_json(started[0])["fingerprint"]["cores"] if started else 1
+    started = [path / MACHINE for path in pack if (path / MACHINE).exists()]
+    seen = read_object(started[0])["fingerprint"]["cores"] if started else 1
     return Work(pack, max(usual, seen) if threads is None else threads, seen)

@@ -1,0 +1,94 @@
+"""The names of a run's files, and where a run is."""
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from dualac.errors import DataError
+from dualac.runs.files import Damage
+
+# In the directory of a run.
+SPEC = "run.json"
+TASK = "task.json"
+MACHINE = "machine.json"
+EVALUATIONS = "eval.jsonl"
+TRAINING = "train.jsonl"
+EVENTS = "events.jsonl"
+CHECKPOINTS = "checkpoints"
+TENSORBOARD = "tensorboard"
+DONE = "DONE"
+FAILED = "FAILED"
+LOCK = "lock"
+ATTEMPT = "attempt"
+TRACEBACK = "traceback.txt"
+WORKER_LOG = "worker.log"
+
+# In the directory of a sweep.
+PLAN = "plan.json"
+PLAN_LOCK = ".plan-lock"
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,63}")  # of an agent or experiment: a directory
+DEPTH = 4  # of a run below its sweep: agent, task, replay ratio, seed
+
+
+def run_path(home: Path, name: str, task: str, replay_ratio: int, seed: int) -> Path:
+    """Return the directory of a run below the directory `home` of its sweep."""
+    folder = task.replace("/", "-").replace(":", "-")
+    return home / name / folder / f"rr{replay_ratio}" / f"seed{seed}"
+
+
+def other_seed(path: Path, seed: int) -> Path:
+    """Return the directory of the run that differs from the one at `path` by its seed alone."""
+    return path.with_name(f"seed{seed}")
+
+
+def checkpoint_steps(path: Path) -> list[int]:
+    """Return the steps of a run's checkpoints, oldest first."""
+    folder = path / CHECKPOINTS
+    if not folder.is_dir():
+        return []
+    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
+
+
+class Found(NamedTuple):
+    """What stands below some directories."""
+
+    runs: dict[str, Path]
+    """the directories with a run.json, by their real paths, in the order of their paths"""
+    plans: list[Path]
+    """the plans that speak of them: those below, and those of the directories above"""
+    damaged: list[Damage]
+    """what could not be entered"""
+
+
+def search(places: Sequence[Path]) -> Found:
+    """Find the runs at or below some directories, each once, and their plans."""
+    runs: dict[str, Path] = {}
+    plans: dict[Path, Path] = {}
+    errors: list[OSError] = []
+    for place in places:
+        for home, folders, files in os.walk(place, onerror=errors.append):
+            # A run's own folders are large and hold no runs.
+            folders[:] = sorted(name for name in folders if name not in (CHECKPOINTS, TENSORBOARD))
+            if SPEC in files:
+                runs.setdefault(os.path.realpath(home), Path(home))
+            if PLAN in files:
+                plans.setdefault(Path(home).resolve(), Path(home) / PLAN)
+        for home in place.resolve().parents[:DEPTH]:
+            if (home / PLAN).is_file():
+                plans.setdefault(home, home / PLAN)
+    damaged = [
+        Damage(Path(str(error.filename)), error.strerror or "cannot be entered") for error in errors
+    ]
+    ordered = dict(sorted(runs.items(), key=lambda item: item[1]))
+    return Found(ordered, sorted(plans.values()), damaged)
+
+
+def find_runs(place: Path) -> list[Path]:
+    """Return the directories of the runs at or below a place; refuse a place that has none."""
+    paths = list(search([place]).runs.values())
+    if not paths:
+        raise DataError(f"no run at or below {place}")
+    return paths

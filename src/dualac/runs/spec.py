@@ -1,0 +1,53 @@
+"""run.json as plain data: what has to be in it, and what of it decides no number."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from dualac.runs.files import DamagedFileError, read_object
+from dualac.runs.layout import SPEC
+from dualac.runs.versions import with_defaults
+
+# What two starts of one run may differ in: how far it goes, and how often it writes. None of them
+# touches a number that was or will be computed.
+FREE = ("steps", "log_every", "checkpoint_every")
+
+FIELDS: dict[str, type] = {
+    "name": str,
+    "task": str,
+    "seed": int,
+    "steps": int,
+    "replay_ratio": int,
+    "algorithm": dict,
+    "protocol": dict,
+}
+LARGEST = 2**63
+
+
+def read_spec(path: Path) -> dict[str, Any]:
+    """Read the run.json of a run's directory, checked, as this version would write it."""
+    file = path / SPEC
+    spec = read_object(file)
+    require_fields(file, spec, FIELDS)
+    for name, value in spec["protocol"].items():
+        if isinstance(value, list | dict):
+            raise DamagedFileError(file, f"cannot be used: its protocol.{name} is {_short(value)}")
+    return with_defaults(spec)
+
+
+def require_fields(file: Path, spec: dict[str, Any], names: Iterable[str]) -> None:
+    """Refuse a file in which one of these fields is missing or of another kind."""
+    for name in names:
+        value = spec.get(name)
+        usable = isinstance(value, FIELDS[name]) and not isinstance(value, bool)
+        if usable and isinstance(value, int):
+            usable = -LARGEST <= value < LARGEST
+        if usable and isinstance(value, str):
+            usable = "\0" not in value
+        if not usable:
+            raise DamagedFileError(file, f"cannot be used: its {name} is {_short(value)}")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"
