@@ -103,7 +103,6 @@ KNOWN: dict[str, set[str]] = {
         "dualac.cli.commands.experiments",
         "dualac.execution.on_ray",
         "dualac.experiments.spec",
-        "dualac.theory.utilities",
         "dualac.training.learner",
         "dualac.training.loop",
     },

@@ -11,24 +11,24 @@ from dualac.theory.moments import (
     Numbers,
     Values,
     Weights,
-    counted,
     deviations,
     lottery,
     mean,
     possible,
     refuse,
+    require_count,
 )
-from dualac.theory.utilities import Utility
+from dualac.theory.utility import Utility
 
 
 def certainty_equivalent(
     values: Numbers, utility: Utility, weights: Numbers | None = None
 ) -> Float[Array, "*rest"]:
-    """V^c = I(E U(V)), over the first axis of `values`, which are equally likely unless `weights`
-    says otherwise.
+    """Return V^c = I(E U(V)), over the first axis of `values`, which are equally likely without
+    `weights`.
 
-    Exact. For an exponential or power utility it is a log-mean-exp, so that it neither over- nor
-    underflows where U itself would.
+    It is exact. For an exponential or power utility it is a log-mean-exp, so that it neither
+    over- nor underflows where U itself would.
     """
     return _finite(utility.equivalent(*_lottery_for(utility, values, weights)))
 
@@ -36,32 +36,34 @@ def certainty_equivalent(
 def risk_premium(
     values: Numbers, utility: Utility, weights: Numbers | None = None
 ) -> Float[Array, "*rest"]:
-    """Upsilon = V^c - E V: negative for who shuns risk. The paper's sign; economists often write
-    the opposite.
+    """Return Upsilon = V^c - E V, negative for who shuns risk. This is the paper's sign; economists
+    often write the opposite.
     """
     return _finite(utility.premium(*_lottery_for(utility, values, weights)))
 
 
 class Expansion(NamedTuple):
-    """A certainty equivalent by Taylor's expansion of the utility, and what it is worth."""
+    """A certainty equivalent by Taylor's expansion of the utility, and how near it is."""
 
     certainty: Float[Array, "*rest"]
     premium: Float[Array, "*rest"]
-    error: Float[Array, "*rest"]  # certainty less the exact one
-    converges: Bool[Array, "*rest"]  # whether higher orders come as near to it as one likes
+    error: Float[Array, "*rest"]
+    """certainty less the exact one"""
+    converges: Bool[Array, "*rest"]
+    """whether higher orders come as near to the exact one as one likes"""
 
 
 def taylor(
     values: Numbers, utility: Utility, order: int = 2, weights: Numbers | None = None
 ) -> Expansion:
-    """V^c with U replaced by its Taylor polynomial at the mean: I(U(mu) + sum over n = 2..order of
-    U^(n)(mu) / n! E(V - mu)^n).
+    """Return V^c with U replaced by its Taylor polynomial at the mean: I(U(mu) + sum over n =
+    2..order of U^(n)(mu) / n! E(V - mu)^n).
 
     The paper prints the sum from n = 1 without U(mu) and without taking mu off again; this is what
     it means. For an exponential utility, order 2 is the logarithmic form mu + log(1 + 2 beta^2 Var)
     / 2 beta.
     """
-    order = counted(order, "an expansion has at least order 1")
+    order = require_count(order, "an expansion has at least order 1")
     values, weights = _lottery_for(utility, values, weights)
     centre, epsilon = mean(values, weights), deviations(values, weights)
     gain = mean(utility.series(centre, epsilon, order), weights)
@@ -89,16 +91,18 @@ def taylor(
     )
 
 
-def _finite(found: Array) -> Array:
-    refuse(~jnp.isfinite(found), f"the utility of these values overflows {found.dtype}")
-    return found
+def _finite(result: Array) -> Array:
+    refuse(~jnp.isfinite(result), f"the utility of these values overflows {result.dtype}")
+    return result
 
 
 def _lottery_for(
     utility: Utility, values: Numbers, weights: Numbers | None
 ) -> tuple[Values, Weights]:
-    """Values that this utility knows, where they are possible at all, and their weights."""
-    given, known = lottery(values, weights)
-    given = possible(given, known)
-    utility.check(given)
-    return given, known
+    """Return values and weights; refuse values that this utility does not know, but for those of
+    weight 0.
+    """
+    outcomes, probabilities = lottery(values, weights)
+    outcomes = possible(outcomes, probabilities)
+    utility.check(outcomes)
+    return outcomes, probabilities

@@ -1,5 +1,5 @@
-"""Elementary functions that keep their digits, and their derivatives, where the textbook's lose
-them.
+"""Elementary functions that keep their digits, and those of their derivatives, where the textbook's
+lose them.
 """
 
 import math
@@ -9,14 +9,13 @@ from jaxtyping import Array
 
 from dualac.theory.moments import Scalar
 
-# within this of 1, a logarithm is less its argument by a series that is exact to rounding in
-# float64
+# Within this of 1, what log x lacks of x - 1 is a series that is exact to rounding in float64.
 CLOSE = 0.1
 
 
 def exponential(x: Array, t: Scalar) -> Array:
-    """(e^(t x) - 1) / t, and x at t = 0, where it has its derivative by t too: near there it is a
-    series.
+    """Return (e^(t x) - 1) / t, and x at t = 0. Near there it is a series, so that it has its
+    derivative by t at 0 too.
     """
     t = jnp.asarray(t, x.dtype)
     z = t * x
@@ -27,7 +26,7 @@ def exponential(x: Array, t: Scalar) -> Array:
 
 
 def logarithm(u: Array, t: Scalar) -> Array:
-    """log(1 + t u) / t, its inverse."""
+    """Return log(1 + t u) / t, the inverse of `exponential`."""
     t = jnp.asarray(t, u.dtype)
     z = t * u
     small = _slight(z)
@@ -37,8 +36,8 @@ def logarithm(u: Array, t: Scalar) -> Array:
 
 
 def log_ratio(x: Array, centre: Array) -> tuple[Array, Array]:
-    """log(x / centre), and how much it is less than (x - centre) / centre, which is next to nothing
-    where they are close.
+    """Return log(x / centre), and how much it exceeds (x - centre) / centre: next to nothing where
+    the two are close.
     """
     d = (x - centre) / centre
     within = jnp.abs(d) < 0.5
@@ -50,12 +49,12 @@ def log_ratio(x: Array, centre: Array) -> tuple[Array, Array]:
 
 
 def root(y: Array, exponent: Scalar) -> Array:
-    """|y|^exponent, with gradient 0, not infinity, at 0."""
+    """Return |y|^exponent, with gradient 0, not infinity, at 0."""
     return jnp.where(y == 0.0, 0.0, jnp.abs(jnp.where(y == 0.0, 1.0, y)) ** exponent)
 
 
 def side(t: Scalar) -> tuple[Array, Array]:
-    """The least and the largest x with 1 + t x > 0."""
+    """Return the ends between which 1 + t x > 0."""
     t = jnp.asarray(t, float) if isinstance(t, float | int) else t
     edge = -1.0 / jnp.where(t == 0.0, 1.0, t)
     return jnp.where(t > 0.0, edge, -math.inf), jnp.where(t < 0.0, edge, math.inf)

@@ -1,10 +1,10 @@
 """The exponential utility's certainty equivalent in four forms, side by side: the exact one, and
 what the paper and its algorithms make of it.
 
-exact         mu + log E e^(2 beta eps) / 2 beta logarithmic   mu + log(1 + 2 beta^2 Var) / 2 beta
-e^x to second order variance      mu + beta Var                            and then log(1 + x) to
-first: the paper's theorem deviation     mu + beta sqrt(Var)                      what SAC, TD3,
-OAC, TOP, GPL and DAC use
+exact         mu + log E e^(2 beta eps) / 2 beta
+logarithmic   mu + log(1 + 2 beta^2 Var) / 2 beta    e^x to second order
+variance      mu + beta Var                          and then log(1 + x) to first: the theorem
+deviation     mu + beta sqrt(Var)                    what SAC, TD3, OAC, TOP, GPL and DAC use
 
 The logarithm's own series converges only for 2 beta^2 Var <= 1. Only `deviation` scales with the
 rewards: f(c V) = c f(V).
@@ -45,15 +45,15 @@ class Forms(NamedTuple):
 
 
 def forms(values: Numbers, beta: Scalar, weights: Numbers | None = None) -> Forms:
-    """The certainty equivalents, over the first axis."""
+    """Return the certainty equivalents, over the first axis."""
     return _forms(*lottery_of(values, beta, weights))
 
 
 def gradients(values: Numbers, beta: Scalar, weights: Numbers | None = None) -> Forms:
-    """How each form moves with each value: what an actor that climbs it really climbs.
+    """Return each form's gradient by each value: what an actor that climbs the form really climbs.
 
-    Each sums to one over the values. That of the exact form is the softmax of 2 beta V: never
-    negative, so no critic is ever climbed down.
+    Each gradient sums to one over the values. That of the exact form is the softmax of 2 beta V: it
+    is never negative, so no critic is ever climbed down.
     """
     return _gradients(*lottery_of(values, beta, weights))
 
@@ -61,15 +61,15 @@ def gradients(values: Numbers, beta: Scalar, weights: Numbers | None = None) -> 
 def series_argument(
     values: Numbers, beta: Scalar, weights: Numbers | None = None
 ) -> Float[Array, "*rest"]:
-    """x = 2 beta^2 Var in log(1 + x): its series, which the variance form is the first term of,
-    converges only where this is at most 1.
+    """Return x = 2 beta^2 Var in log(1 + x). Its series, whose first term gives the variance form,
+    converges only where x is at most 1.
     """
     values, beta, weights = lottery_of(values, beta, weights)
     return 2.0 * beta**2 * moment(values, 2, weights)
 
 
 def gaussian_forms(centre: Scalar, deviation: Scalar, beta: Scalar) -> Forms:
-    """The same for a Gaussian value. There the variance form is exact."""
+    """Return the certainty equivalents of a Gaussian value. There the variance form is exact."""
     centre, deviation, beta = floats(centre), floats(deviation), floats(beta)
     refuse(~(deviation >= 0.0), "a standard deviation is not negative")
     refuse(
@@ -82,26 +82,25 @@ def gaussian_forms(centre: Scalar, deviation: Scalar, beta: Scalar) -> Forms:
 
 
 def gaussian_gradients(centre: Scalar, deviation: Scalar, beta: Scalar) -> Forms:
-    """How each form of a Gaussian value moves with its mean and with its standard deviation: a pair
+    """Return each form's gradient by a Gaussian value's mean and by its standard deviation, a pair
     each.
     """
-    given = floats(centre), floats(deviation)
-    return Forms(
-        *(
-            jax.grad(
-                lambda m, s, name=name: getattr(gaussian_forms(m, s, beta), name).sum(), (0, 1)
-            )(*given)
-            for name in Forms._fields
-        )
-    )
+
+    def gradient(name: str) -> tuple[Array, Array]:
+        def form(centre: Array, deviation: Array) -> Array:
+            return getattr(gaussian_forms(centre, deviation, beta), name).sum()
+
+        return jax.grad(form, (0, 1))(floats(centre), floats(deviation))
+
+    return Forms(*(gradient(name) for name in Forms._fields))
 
 
 def gradient_orders(values: Numbers, beta: Scalar, weights: Numbers | None = None) -> Forms:
-    """The measured p with which each form's gradient comes to the exact one's, as spread^p, when
-    the values are drawn together about their mean.
+    """Measure the p with which each form's gradient comes to the exact one's, as spread^p, when the
+    values are drawn together about their mean.
 
-    Measured by halving once, from a spread that rounding allows: float64 sees farther than float32.
-    Infinite where there is no difference at all.
+    It is measured by halving once, from a spread that rounding allows: float64 sees farther than
+    float32. It is infinite where there is no difference at all.
     """
     values, beta, weights = lottery_of(values, beta, weights)
     epsilon = deviations(possible(values, weights), weights)
@@ -109,37 +108,38 @@ def gradient_orders(values: Numbers, beta: Scalar, weights: Numbers | None = Non
     refuse(
         widest == 0.0, "an order of convergence needs values that differ, and a beta other than 0"
     )
-    near = (
-        float(jnp.finfo(values.dtype).eps) ** (1 / 6) / widest
-    )  # the cube of it, a gradient's difference, keeps half of the digits
+    # The cube of this, a difference of gradients, keeps half of the digits.
+    near = float(jnp.finfo(values.dtype).eps) ** (1 / 6) / widest
     gaps = [
-        [jnp.abs(form - some.exact).max() for form in some]
-        for some in (gradients(scale * epsilon, beta, weights) for scale in (near, near / 2.0))
+        [jnp.abs(form - at_scale.exact).max() for form in at_scale]
+        for at_scale in (gradients(scale * epsilon, beta, weights) for scale in (near, near / 2.0))
     ]
-    return Forms(
-        *(
-            jnp.where(one == 0.0, jnp.inf, jnp.log2(one / jnp.where(one == 0.0, 1.0, other)))
-            for one, other in zip(*gaps, strict=True)
-        )
-    )
+    return Forms(*(_order(gap, halved) for gap, halved in zip(*gaps, strict=True)))
+
+
+def _order(gap: Array, halved: Array) -> Array:
+    """Return the order of convergence from a gap and that at half of the spread."""
+    ratio = gap / jnp.where(gap == 0.0, 1.0, halved)
+    return jnp.where(gap == 0.0, jnp.inf, jnp.log2(ratio))
 
 
 def lottery_of(
     values: Numbers, beta: Scalar, weights: Numbers | None
 ) -> tuple[Values, Float[Array, ""], Weights]:
+    """Return values, beta and weights that make sense together, in one precision."""
     values, weights = lottery(values, weights)
     return values, attitude(beta).astype(values.dtype), weights
 
 
 def exact_form(values: Values, beta: Scalar, weights: Weights = None) -> Float[Array, "*rest"]:
-    """As an agent climbs it, whose critics are never far apart in units of 1 / beta. Runs keep its
-    bits.
+    """Return the exact form as an agent climbs it, whose critics are never far apart in units of
+    1 / beta. Runs depend on its bits.
     """
     return mean(values, weights) + entropic_premium(values, 2.0 * beta, weights)
 
 
 def anywhere_form(values: Values, beta: Scalar, weights: Weights = None) -> Float[Array, "*rest"]:
-    """The exact form for values however far apart."""
+    """Return the exact form of values however far apart."""
     return entropic_equivalent(values, 2.0 * beta, weights)
 
 
@@ -173,11 +173,10 @@ def _gradients(values: Values, beta: Scalar, weights: Weights) -> Forms:
 
 
 def _log_premium(variance: Array, beta: Scalar) -> Array:
-    """log(1 + x) / 2 beta with x = 2 beta^2 Var, written as beta Var times log(1 + x) / x, which
-    beta = 0 does not trouble.
+    """Return log(1 + x) / 2 beta with x = 2 beta^2 Var, as beta Var times log(1 + x) / x, which is
+    defined at beta = 0.
     """
     x = 2.0 * beta**2 * variance
     small = x < float(jnp.finfo(variance.dtype).eps)
-    return (
-        beta * variance * jnp.where(small, 1.0 - x / 2.0, jnp.log1p(x) / jnp.where(small, 1.0, x))
-    )
+    share = jnp.where(small, 1.0 - x / 2.0, jnp.log1p(x) / jnp.where(small, 1.0, x))
+    return beta * variance * share

@@ -1,5 +1,5 @@
-"""Values that are known otherwise than by an ensemble: as a Gaussian, or by quantiles. Both become
-values with weights, which all else here takes.
+"""Values that are known as a Gaussian or by quantiles, not by an ensemble. Both become values with
+weights, which all functions of the theory take.
 """
 
 import functools
@@ -9,21 +9,21 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from dualac.errors import UsageError
-from dualac.theory.moments import Numbers, Scalar, counted, floats, lottery, refuse
+from dualac.theory.moments import Numbers, Scalar, floats, lottery, refuse, require_count
 
 
 def gaussian(
     centre: Scalar, deviation: Scalar, nodes: int = 32
 ) -> tuple[Float[Array, "nodes *rest"], Float[Array, "nodes"]]:
-    """Values and weights with the first 2 `nodes` - 1 moments of N(centre, deviation^2): Gauss and
-    Hermite's.
+    """Return Gauss and Hermite's values and weights, with the first 2 `nodes` - 1 moments of
+    N(centre, deviation^2).
 
     For an exponential utility no nodes are needed: `gaussian_forms` is exact. With them it is right
     to 1e-3 deviations for 2 |beta| deviation up to 8 with 32 nodes and to 10 with 64; beyond, what
     counts lies farther out than they reach, or than float32 can weigh.
     """
     centre, deviation = floats(centre), floats(deviation)
-    nodes = counted(nodes, "a Gaussian has at least one node")
+    nodes = require_count(nodes, "a Gaussian has at least one node")
     if centre.shape != deviation.shape:
         raise UsageError(
             f"a Gaussian has as many deviations as means, not {deviation.shape} and {centre.shape}"
@@ -37,8 +37,8 @@ def gaussian(
 
 @functools.cache
 def _hermite(nodes: int) -> tuple[list[float], list[float]]:
-    """Nodes and weights of a standard Gaussian, in float64 whatever JAX is set to: float32 would
-    get the tails wrong by orders of magnitude.
+    """Return nodes and weights of a standard Gaussian, in float64 whatever JAX is set to: float32
+    would get the tails wrong by orders of magnitude.
 
     The nodes are the eigenvalues of the matrix with sqrt(1), sqrt(2), ... beside its diagonal
     (Golub and Welsch). A weight is one over the sum of the squared orthonormal polynomials there,
@@ -53,23 +53,26 @@ def _hermite(nodes: int) -> tuple[list[float], list[float]]:
 
 @jax.jit
 def _christoffel(standard: Float[Array, "nodes"]) -> Float[Array, "nodes"]:
-    def next_one(n: Array, known: tuple[Array, ...]) -> tuple[Array, ...]:
-        before, here, total = known
+    """Return Christoffel's numbers at the nodes: one over the sum of the squared orthonormal
+    polynomials.
+    """
+
+    def add_square(n: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        before, here, total = carry
         after = (standard * here - jnp.sqrt(n - 1.0) * before) / jnp.sqrt(1.0 * n)
         return here, after, total + after**2
 
     one = jnp.ones_like(standard)
-    *_, total = jax.lax.fori_loop(1, len(standard), next_one, (0.0 * one, one, one))
-    return jnp.where(
-        jnp.isfinite(total), 1.0 / total, 0.0
-    )  # hundreds of nodes overflow it, where they weigh nothing
+    *_, total = jax.lax.fori_loop(1, len(standard), add_square, (0.0 * one, one, one))
+    # Hundreds of nodes overflow the total, where they weigh nothing.
+    return jnp.where(jnp.isfinite(total), 1.0 / total, 0.0)
 
 
 def quantiles(
     values: Numbers, levels: Numbers | None = None
 ) -> tuple[Float[Array, "n *rest"], Float[Array, "n"]]:
-    """Values at increasing `levels`, with weights: each stands for the probabilities that are
-    nearer to its level than to another.
+    """Return values at increasing `levels`, with weights: each stands for the probabilities that
+    are nearer to its level than to another.
 
     Without levels they are those of a quantile critic, (2j - 1) / 2n, and the weights are equal.
     """

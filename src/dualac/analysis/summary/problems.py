@@ -159,11 +159,12 @@ def _of_machines(runs: Sequence[RunRecord]) -> list[Problem]:
         facts["commit"] = str(run.machine.get("commit") or "")[:12]
         for name, version in facts.items():
             versions[name].add(version)
-    rows = [
-        Problem("versions", f"{name} differs between runs: {join_names(sorted(known))}")
-        for name, values in sorted(versions.items())
-        if len(known := values - {""}) > 1
-    ]
+    rows = []
+    for name, values in sorted(versions.items()):
+        values.discard("")
+        if len(values) > 1:
+            listed = join_names(sorted(values))
+            rows.append(Problem("versions", f"{name} differs between runs: {listed}"))
     dirty = sum(bool(run.machine.get("dirty")) for run in runs)
     if dirty:
         of = format_count(dirty, "run")

@@ -31,15 +31,15 @@ function ticks(low, high, count, log) {
   if (log) {
     const first = Math.ceil(Math.log10(low)), last = Math.floor(Math.log10(high));
     const every = Math.max(1, Math.ceil((last - first + 1) / count));
-    const found = [];
-    for (let power = first; power <= last; power += every) found.push(10 ** power);
-    return found.length > 1 ? found : [low, high];
+    const marks = [];
+    for (let power = first; power <= last; power += every) marks.push(10 ** power);
+    return marks.length > 1 ? marks : [low, high];
   }
   const raw = (high - low) / count, scale = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 2.5, 5, 10].map(factor => factor * scale).find(size => size >= raw) || raw;
-  const found = [];
-  for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) found.push(Math.abs(value) < step * 1e-9 ? 0 : value);
-  return found;
+  const marks = [];
+  for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) marks.push(Math.abs(value) < step * 1e-9 ? 0 : value);
+  return marks;
 }
 
 function bounds(values, log) {
@@ -63,22 +63,22 @@ function scaler(from, to, log) {
 
 // A path with a gap wherever there is no number.
 function path(xs, ys, x, y, log) {
-  let found = "", pen = "M";
+  let drawn = "", pen = "M";
   for (let i = 0; i < xs.length; i++) {
     const value = ys[i];
     if (value === null || value === undefined || xs[i] === null || (log && value <= 0)) { pen = "M"; continue; }
-    found += `${pen}${x(xs[i]).toFixed(1)} ${y(value).toFixed(1)}`;
+    drawn += `${pen}${x(xs[i]).toFixed(1)} ${y(value).toFixed(1)}`;
     pen = "L";
   }
-  return found;
+  return drawn;
 }
 
 function area(xs, low, high, x, y) {
   const whole = xs.map((_, i) => i).filter(i => low[i] !== null && high[i] !== null && xs[i] !== null);
   if (whole.length < 2) return "";
-  const there = whole.map(i => `${x(xs[i]).toFixed(1)} ${y(high[i]).toFixed(1)}`);
+  const out = whole.map(i => `${x(xs[i]).toFixed(1)} ${y(high[i]).toFixed(1)}`);
   const back = whole.reverse().map(i => `${x(xs[i]).toFixed(1)} ${y(low[i]).toFixed(1)}`);
-  return `M${there.join("L")}L${back.join("L")}Z`;
+  return `M${out.join("L")}L${back.join("L")}Z`;
 }
 
 function frame(figure, height) {
