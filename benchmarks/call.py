@@ -8,11 +8,11 @@ import argparse
 import time
 from statistics import median
 
-from dualac.api import find_algorithm
 from dualac.bench.learner import Timed
 from dualac.bench.load import Load
 from dualac.machine.compilation import use_compilation_cache
 from dualac.machine.cores import pin
+from dualac.training.presets import find_algorithm
 
 FEW, MANY, EACH = 2, 16, 4
 

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import jax
 
-from dualac.api import find_algorithm
 from dualac.bench.learner import Timed
 from dualac.bench.load import Load
 from dualac.machine.cores import pin
+from dualac.training.presets import find_algorithm
 
 CALLS = 12
 

@@ -1,6 +1,7 @@
 """The library as Python sees it."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +9,11 @@ from tests.support import toys
 from tests.support.runs import rows, tiny
 
 import dualac
+from dualac.agents.algorithms import ALGORITHMS
+from dualac.envs import Protocol
 from dualac.errors import DataError, UsageError
+from dualac.runs.state import mark_done
+from dualac.training.run import Run, prepare
 
 SMALL = {
     "seed": 3,
@@ -211,3 +216,25 @@ def test_the_library_offers_what_it_names_and_nothing_by_accident():
     assert all(hasattr(dualac, name) for name in dualac.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'trian'"):
         dualac.trian  # noqa: B018
+
+
+def finish(run: Run, out: Path) -> None:
+    """Leave a run on disk as if it had been trained."""
+    path = prepare(run, out)
+    (path / "eval.jsonl").write_text(f'{{"step": {run.steps}, "return": 1.0}}\n')
+    mark_done(path, run.steps, run.identity())
+
+
+@pytest.mark.parametrize(
+    "values", [{}, {"replay_ratio": 4}, {"resets": (7_000,), "eval_episodes": 3}]
+)
+def test_a_preset_gives_the_defaults_of_a_run_and_arguments_override_them(values, tmp_path):
+    of_preset = {"replay_ratio": 16, "resets": (160_000, 320_000, 480_000, 640_000, 800_000)}
+    of_run = {**of_preset, **values}
+    protocol = Protocol(eval_episodes=of_run.pop("eval_episodes", 10))
+    task = toys.task("Drift")
+    expected = Run("sr-sac", ALGORITHMS["sac"], task, steps=20_000, protocol=protocol, **of_run)
+    finish(expected, tmp_path)
+    run = dualac.train("sr-sac", task, steps=20_000, out=tmp_path, quiet=True, **values)
+    assert run.run == expected
+    assert run.score == 1.0

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 import dualac
-from dualac import api, cli
+from dualac import cli
 from dualac.errors import DataError, UsageError
 from dualac.parts import user_files
 from dualac.parts.as_json import from_json, to_json
 from dualac.parts.paths import replaced
+from dualac.training import presets
 from dualac.training.run import load
 
 ROOT = Path(__file__).parents[1]
@@ -34,14 +35,14 @@ def test_the_page_shows_the_file_as_it_is():
 
 
 def test_a_row_of_a_file_survives_json(mine):
-    row = replaced(api.find_algorithm(mine), {"pessimism.share": 0.25})
+    row = replaced(presets.find_algorithm(mine), {"pessimism.share": 0.25})
     written = json.loads(json.dumps(to_json(row)))
     assert written["pessimism"]["part"] == f"{mine.rpartition(':')[0]}:LowerHalf"
     assert from_json(type(row), written) == row
 
 
 def test_it_is_trained_and_continued(mine, tmp_path):
-    row = replaced(api.find_algorithm(mine), SMALL)
+    row = replaced(presets.find_algorithm(mine), SMALL)
     short = {
         "warmup": 10,
         "batch_size": 8,
@@ -59,7 +60,7 @@ def test_it_is_trained_and_continued(mine, tmp_path):
 
 
 def test_a_file_that_changed_is_refused(mine, tmp_path):
-    written = to_json(api.find_algorithm(mine))
+    written = to_json(presets.find_algorithm(mine))
     path = Path(mine.rpartition(":")[0])
     path.write_text(path.read_text() + "# another thought\n")
     with pytest.raises(DataError, match="has changed since"):
@@ -70,19 +71,19 @@ def test_a_file_that_changed_is_refused(mine, tmp_path):
 
 
 def test_files_of_others_that_are_gone_do_not_matter(mine):
-    api.find_algorithm(mine)
+    presets.find_algorithm(mine)
     Path(mine.rpartition(":")[0]).unlink()
     assert from_json(
-        type(api.find_algorithm("dac")), to_json(api.find_algorithm("dac"))
-    ) == api.find_algorithm("dac")
+        type(presets.find_algorithm("dac")), to_json(presets.find_algorithm("dac"))
+    ) == presets.find_algorithm("dac")
 
 
 def test_an_identity_depends_on_what_the_file_says(mine, tmp_path):
     other = tmp_path / "mine2.py"
     other.write_text(EXAMPLE.read_text().replace("axis=0)[:", "axis=0)[0:"))
     assert (
-        to_json(api.find_algorithm(mine))["pessimism"]["source"]
-        != to_json(api.find_algorithm(f"{other}:cautious"))["pessimism"]["source"]
+        to_json(presets.find_algorithm(mine))["pessimism"]["source"]
+        != to_json(presets.find_algorithm(f"{other}:cautious"))["pessimism"]["source"]
     )
 
 
@@ -96,13 +97,13 @@ def test_an_identity_depends_on_what_the_file_says(mine, tmp_path):
 )
 def test_what_is_not_there_is_one_line(mine, name, told):
     with pytest.raises(UsageError, match=told):
-        api.find_algorithm(name.format(mine.rpartition(":")[0]))
+        presets.find_algorithm(name.format(mine.rpartition(":")[0]))
 
 
 def test_a_file_that_cannot_be_loaded_says_why(tmp_path):
     (tmp_path / "bad.py").write_text("import nothing_of_this_name")
     with pytest.raises(UsageError, match="ModuleNotFoundError"):
-        api.find_algorithm(f"{tmp_path / 'bad.py'}:x")
+        presets.find_algorithm(f"{tmp_path / 'bad.py'}:x")
 
 
 def test_it_is_listed_against_another(mine, capsys):
@@ -173,12 +174,12 @@ def chain(tmp_path):
 
 @pytest.mark.parametrize("row", ["least", "most", "plain", "constant"])
 def test_parts_that_others_are_derived_from_stay_parts_the_library_s_too(chain, row):
-    mine = api.find_algorithm(f"{chain}:{row}")
+    mine = presets.find_algorithm(f"{chain}:{row}")
     assert from_json(type(mine), json.loads(json.dumps(to_json(mine)))) == mine
 
 
 def test_a_policy_of_one_s_own_explores_by_its_own_randomness(chain, tmp_path):
-    row = replaced(api.find_algorithm(f"{chain}:constant"), {"critic.hidden": (8,)})
+    row = replaced(presets.find_algorithm(f"{chain}:constant"), {"critic.hidden": (8,)})
     sys.path.insert(0, str(ROOT / "tests" / "support"))
     short = {
         "warmup": 10,
@@ -230,11 +231,11 @@ def test_a_part_that_is_not_whole_is_refused_in_a_sentence_when_the_row_is_built
     )
     (tmp_path / "half.py").write_text(text)
     with pytest.raises(UsageError, match=told):
-        api.find_algorithm(f"{tmp_path / 'half.py'}:row")
+        presets.find_algorithm(f"{tmp_path / 'half.py'}:row")
 
 
 def test_what_is_known_by_a_name_and_is_no_row_is_told():
     with pytest.raises(
         UsageError, match=r"sac with replay_ratio=16 and resets=.*dualac train sr-sac"
     ):
-        api.find_algorithm("sr-sac")
+        presets.find_algorithm("sr-sac")

@@ -84,16 +84,7 @@ NAMELESS = {"utils", "util", "common", "base", "helpers", "helper", "misc", "cor
 KNOWN: dict[str, set[str]] = {
     "imports jax": {"dualac.envs.faults.guarded"},
     "layer": {
-        "dualac.bench.learner -> dualac.api",
-        "dualac.bench.memory -> dualac.api",
-        "dualac.bench.scaling -> dualac.api",
-        "dualac.bench.training -> dualac.api",
-        "dualac.cli.commands.bench -> dualac.api",
-        "dualac.cli.commands.listing -> dualac.api",
-        "dualac.cli.commands.training -> dualac.api",
-        "dualac.cli.listing -> dualac.api",
         "dualac.envs.faults.guarded -> dualac.training.replay",
-        "dualac.experiments.spec -> dualac.api",
     },
     "file": {
         "dualac.agents.actor_critic",
@@ -110,7 +101,6 @@ KNOWN: dict[str, set[str]] = {
         "dualac.agents.algorithm.__post_init__",
         "dualac.agents.optimist.__post_init__",
         "dualac.analysis.data.groups.group",
-        "dualac.api.train",
         "dualac.cli.commands.analysis.compare",
         "dualac.cli.commands.analysis.report",
         "dualac.cli.commands.experiments._parser",

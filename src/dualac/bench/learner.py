@@ -17,13 +17,13 @@ from jax.interpreters.partial_eval import dce_jaxpr
 
 from dualac.agents.agent import make_agent
 from dualac.agents.algorithm import Algorithm
-from dualac.api import find_algorithm
 from dualac.bench.load import Load
 from dualac.machine.cores import own_cores
 from dualac.ops import by_xla
 from dualac.parts.as_json import from_json
 from dualac.parts.paths import options, replaced
 from dualac.training.learner import Learner
+from dualac.training.presets import find_algorithm
 from dualac.training.run import Run
 from dualac.types import Spec, Transition
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from dualac.api import find_algorithm
 from dualac.envs import Protocol
 from dualac.execution.pinned import answer, ask
 from dualac.runs.lock import owned
 from dualac.training import loop
+from dualac.training.presets import find_algorithm
 from dualac.training.replay import Replay, replay_bytes
 from dualac.training.run import USUAL, Run, prepare
 from dualac.types import Spec

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dualac.api import find_algorithm
 from dualac.bench.learner import Timed
 from dualac.bench.load import Load
 from dualac.bench.memory import filled
+from dualac.training.presets import find_algorithm
 from dualac.types import Spec
 
 GRIDS: dict[str, tuple[int, ...]] = {

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dualac.api import find_algorithm
 from dualac.bench.load import Load
 from dualac.envs import Protocol, canonical
 from dualac.execution.pinned import answer, ask
@@ -19,6 +18,7 @@ from dualac.machine.children import Child
 from dualac.machine.cores import own_cores
 from dualac.training import loop
 from dualac.training.learner import Learner
+from dualac.training.presets import find_algorithm
 from dualac.training.run import Run, prepare
 from dualac.types import Transition
 

@@ -17,10 +17,10 @@ from dualac.agents.explorers import UpperBoundShift
 from dualac.agents.optimist import OptimisticActor
 from dualac.agents.pessimism import Bandit, DualDescent, SubsetMin
 from dualac.agents.policies import Deterministic
-from dualac.api import PRESETS
 from dualac.envs import Protocol
 from dualac.parts.paths import changes, options
 from dualac.parts.text import to_python
+from dualac.training.presets import PRESETS
 
 SYMBOLS = {"temperature": "alpha", "optimism": "beta_o", "kl_weight": "tau"}
 PARTS = ("pessimism", "policy", "explorer", "critic")

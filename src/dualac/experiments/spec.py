@@ -13,13 +13,13 @@ from typing import Any, Literal, final
 
 from dualac import envs
 from dualac.agents.algorithm import Algorithm
-from dualac.api import find_algorithm
 from dualac.errors import UsageError
 from dualac.parts import user_files
 from dualac.parts.fields import check_fields
 from dualac.parts.paths import replaced
 from dualac.parts.text import nearest, to_python
 from dualac.runs.layout import NAME
+from dualac.training.presets import find_algorithm
 from dualac.training.run import Run
 
 SHIPPED = "dualac.experiments.shipped"

@@ -260,7 +260,7 @@ def _rows(asked: argparse.Namespace) -> list[str]:
 
 
 def _known(name: str) -> None:
-    from dualac.api import find_algorithm
+    from dualac.training.presets import find_algorithm
 
     find_algorithm(name)
 

@@ -9,7 +9,6 @@ from dualac.errors import UsageError
 def show_list(words: list[str]) -> int:
     """show what there is: dualac list algorithms [NAME [--diff OTHER]] | tasks | experiments"""
     from dualac import envs
-    from dualac.api import find_algorithm
     from dualac.cli.listing import (
         show_algorithm,
         show_algorithms,
@@ -17,6 +16,7 @@ def show_list(words: list[str]) -> int:
         show_experiments,
         show_tasks,
     )
+    from dualac.training.presets import find_algorithm
 
     parser = Parser(prog="dualac list")
     parser.add_argument("what", choices=("algorithms", "tasks", "experiments"))

@@ -95,11 +95,9 @@ def read_training(
     """The run of an algorithm as it is by default, what of it can be set, and what was asked for.
     `parts`: those asked for in place of its own.
     """
-    from dualac.api import PRESETS, find_algorithm
-    from dualac.training.run import Run
+    from dualac.training.presets import default_run
 
-    row, values = PRESETS.get(name, (name, {}))
-    template = Run(name.rpartition(".py:")[2], find_algorithm(row), "", **values)
+    template = default_run(name)
     parser = Parser(prog=f"dualac train {name}", allow_abbrev=False)
     parser.add_argument("algorithm", help="a row of `dualac list algorithms`")
     parser.add_argument(
@@ -165,7 +163,7 @@ def add_run_options(
 
 def known_algorithms() -> list[str]:
     from dualac.agents.algorithms import ALGORITHMS
-    from dualac.api import PRESETS
+    from dualac.training.presets import PRESETS
 
     return [*ALGORITHMS, *PRESETS]
 
