@@ -1,8 +1,8 @@
-"""What holds for every test: JAX on the CPU that refuses silent broadcasting, no screen, no
-network, the same examples each time.
+"""What holds for every test.
 
-All of it is environment, set before anything imports jax, so that the processes which tests start
-inherit it.
+JAX runs on the CPU and refuses silent broadcasting; there is no screen and no network; hypothesis
+tries the same examples each time. It is set in the environment before anything imports jax, so that
+the processes which tests start inherit it.
 """
 
 import os
@@ -21,14 +21,15 @@ hypothesis.settings.register_profile("dualac", derandomize=True, deadline=None, 
 hypothesis.settings.load_profile("dualac")
 
 
-# Fast tests compile much and run little, so XLA is told not to try hard: a third of the time to
-# compile. The slow tiers compile as users do.
+# Fast tests compile much and run little, so XLA need not try hard: that takes a third of the time.
+# The slow tiers compile as users do.
 QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let all workers, and the next session, share what XLA compiled, and compile in a hurry what
-    only the fast tier runs.
+    """Let all workers, and the next session, share what XLA compiled.
+
+    What only the fast tier runs is compiled in a hurry.
     """
     if "jax" in sys.modules:
         raise pytest.UsageError(
@@ -44,7 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def no_network():
-    """Refuse connections that leave this machine: nothing here may need one."""
+    """Refuse connections that leave this machine."""
     connect = socket.socket.connect
 
     def connect_locally(self: socket.socket, address):

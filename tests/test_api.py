@@ -31,7 +31,7 @@ SMALL = {
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A run of a row of one's own."""
+    """Train a row of one's own."""
     return dualac.train(
         tiny("dac"), toys.task("Drift"), name="tiny", out=tmp_path_factory.mktemp("api"), **SMALL
     )

@@ -1,5 +1,6 @@
-"""Every row of the table, small, quick and compiled once. What needs jax is imported late:
-tests/conftest.py configures it first.
+"""Rows of the table, small, quick and compiled once.
+
+What needs jax is imported late: tests/conftest.py configures it first.
 """
 
 import functools

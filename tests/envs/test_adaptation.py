@@ -295,23 +295,23 @@ LIES = {
 }
 
 
-@pytest.mark.parametrize(("task", "told"), LIES.items(), ids=LIES)
-def test_a_step_that_is_not_what_was_declared_is_bad_data(task, told):
+@pytest.mark.parametrize(("task", "message"), LIES.items(), ids=LIES)
+def test_a_step_that_is_not_what_was_declared_is_bad_data(task, message):
     env = make(f"gym/toys/{task}-v0")
     env.reset(seed=0)
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         env.step(ZERO)
 
 
 @pytest.mark.parametrize(
-    ("task", "told"),
+    ("task", "message"),
     [
         ("LyingParts", "2 numbers at z where its space declares 1"),
         ("Keyless", "does not declare: KeyError: 'a'"),
     ],
 )
-def test_a_first_observation_that_is_not_what_was_declared_is_bad_data(task, told):
-    with pytest.raises(DataError, match=told):
+def test_a_first_observation_that_is_not_what_was_declared_is_bad_data(task, message):
+    with pytest.raises(DataError, match=message):
         make(f"gym/toys/{task}-v0").reset(seed=0)
 
 
@@ -394,7 +394,7 @@ def test_a_simulation_of_gymnasium_s_that_blows_up_breaks_its_episode(trouble):
     env.step(np.zeros(6, np.float32))
 
 
-def test_an_old_gym_class_is_told_how_to_be_ported():
+def test_an_old_gym_class_is_refused_with_how_to_port_it():
     gymnasium.register("toys/NoEnv-v0", lambda **kwargs: object())
     with pytest.raises(UsageError, match=r"port it to Gymnasium's API"):
         make("gym/toys/NoEnv-v0")

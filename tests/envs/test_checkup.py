@@ -1,4 +1,4 @@
-"""What is wrong with a user's environment is found by playing it, and said in a line of its own."""
+"""A checkup plays a user's environment and gives each fault a line."""
 
 import warnings
 from typing import Any
@@ -49,8 +49,8 @@ class Well(env_toys.Toy):
         )
 
 
-def examine(kind: type, cap: int | None = 40, **words: Any) -> list[Finding]:
-    return list(checkup(env_toys.register(f"Checked{kind.__name__}-v0", kind, cap), **words))
+def examine(kind: type, cap: int | None = 40, **options: Any) -> list[Finding]:
+    return list(checkup(env_toys.register(f"Checked{kind.__name__}-v0", kind, cap), **options))
 
 
 def texts(findings: list[Finding], verdict: str, about: str) -> str:
@@ -148,9 +148,9 @@ class Alone(Well):
 class Settling(Well):
     """Knows its sizes only when it is reset."""
 
-    def reset(self, **words: Any) -> Any:
+    def reset(self, **options: Any) -> Any:
         self.action_space = spaces.Box(-2.0, 2.0, (2,), np.float32)
-        return super().reset(**words)
+        return super().reset(**options)
 
 
 WRONG = [
@@ -242,9 +242,9 @@ class Remembering(Well):
 
     episodes = 0
 
-    def reset(self, **words: Any) -> Any:
+    def reset(self, **options: Any) -> Any:
         self.episodes += 1
-        return super().reset(**words)
+        return super().reset(**options)
 
     def observe(self) -> Any:
         return self.place + self.episodes // 7

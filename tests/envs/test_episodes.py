@@ -15,19 +15,19 @@ _suite()  # once, quietly: on a machine without a display its import warns
 
 
 def play(env, seed, steps):
-    """All an episode shows, as one vector of float64."""
+    """Play an episode; return all it shows as one vector of float64."""
     actions = (
         np.random.default_rng(seed)
         .uniform(-1, 1, (steps, env.action_space.shape[0]))
         .astype(np.float32)
     )
-    seen = [env.reset(seed=seed)[0]]
+    shown = [env.reset(seed=seed)[0]]
     for action in actions:
         observation, reward, terminated, truncated, _ = env.step(action)
-        seen += [observation, [reward, terminated, truncated]]
+        shown += [observation, [reward, terminated, truncated]]
         if terminated or truncated:
             break
-    return np.concatenate(seen, dtype=np.float64)
+    return np.concatenate(shown, dtype=np.float64)
 
 
 def a_used_and_a_fresh_one_agree(task, steps):
@@ -136,7 +136,7 @@ def test_training_needs_no_opengl():
 
 @pytest.fixture
 def can_draw(monkeypatch):
-    """What this process chose when dm_control was imported is what it is asked for."""
+    """Draw as this process chose when dm_control was imported."""
     from dm_control import _render
 
     monkeypatch.setenv("MUJOCO_GL", str(_render.BACKEND))
@@ -152,16 +152,16 @@ def test_drawing_otherwise_than_dm_control_was_imported_for_is_refused_before_it
 
 def test_frames_are_what_the_suite_draws(monkeypatch, can_draw):
     env = make("dmc/cheetah-run", render=True)
-    asked = {}
+    options = {}
 
     def draw(**frame):
-        asked.update(frame)
+        options.update(frame)
         return np.zeros((frame["height"], frame["width"], 3), np.uint8)
 
     monkeypatch.setattr(env.unwrapped._env.physics, "render", draw)
     env.reset(seed=0)
     assert env.render().shape == (480, 640, 3)
-    assert asked["camera_id"] == 0
+    assert options["camera_id"] == 0
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_frames_of_the_other_suites_are_passed_on(task, shape, monkeypatch):
     )
 
 
-def test_a_machine_that_cannot_draw_is_told_what_to_set(monkeypatch, can_draw):
+def test_where_nothing_can_be_drawn_the_error_says_what_to_set(monkeypatch, can_draw):
     def fail(**frame):
         raise RuntimeError("no OpenGL")
 

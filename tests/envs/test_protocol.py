@@ -42,7 +42,7 @@ def test_a_protocol_is_stored_whole(protocol):
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         ({"action_repeat": 0}, "action repeat 0"),
         ({"action_repeat": True}, "action repeat True"),
@@ -58,8 +58,8 @@ def test_a_protocol_is_stored_whole(protocol):
         ({"action_repeat": 150}, "the myosuite cap is 100"),
     ],
 )
-def test_rules_that_make_no_sense_are_refused(fields, told):
-    with pytest.raises(UsageError, match=told):
+def test_rules_that_make_no_sense_are_refused(fields, message):
+    with pytest.raises(UsageError, match=message):
         Protocol(**fields)
 
 
@@ -164,8 +164,8 @@ def test_both_kinds_of_success_are_stored_and_the_protocol_chooses_the_score():
     ]
     assert [summary(rows, rule)["eval/success_rate"] for rule in ("any", "last")] == [1.0, 0.0]
     for rule, outcome in (("any", [False, True, True]), ("last", [False, True, False])):
-        so_far, seen = None, []
+        so_far, successes = None, []
         for now in (False, True, False):
             so_far = Protocol(success=rule).succeeded(so_far, now)
-            seen.append(so_far)
-        assert seen == outcome
+            successes.append(so_far)
+        assert successes == outcome

@@ -39,9 +39,7 @@ def in_a_fresh_process(tasks, hash_seed):
 
 
 def check(task):
-    """A used environment, a fresh one and one that is resumed at step 37 play the same episode; its
-    digest.
-    """
+    """Play one episode in a used, a fresh and a resumed environment; return its digest."""
     used, fresh, resumed = (make(task) for _ in range(3))
     assert used.action_space == spaces.Box(-1.0, 1.0, used.action_space.shape, np.float32)
     for seed in (0, 1):
@@ -60,7 +58,7 @@ def check(task):
 
 @pytest.fixture(scope="module")
 def elsewhere():
-    """The episodes as two fresh processes see them."""
+    """Play the episodes in two fresh processes."""
     first, second = (in_a_fresh_process(ONE_OF_EACH, seed) for seed in ("0", "1"))
     assert first == second
     return first

@@ -1,4 +1,4 @@
-"""What users may type for a task, and what they are told when it is none."""
+"""What users may type for a task, and the answer where it is none."""
 
 import subprocess
 import sys
@@ -128,7 +128,7 @@ def test_a_spelling_stands_for_one_name(typed, name):
 
 
 @pytest.mark.parametrize(
-    ("typed", "told"),
+    ("typed", "message"),
     [
         ("cheeta-run", "did you mean dmc/cheetah-run"),
         ("dmc/chetah_run", "did you mean dmc/cheetah-run"),
@@ -158,8 +158,8 @@ def test_a_spelling_stands_for_one_name(typed, name):
         ("..up:Toy-v0", "is not a module's name"),
     ],
 )
-def test_an_unknown_name_is_answered_with_the_nearest(typed, told):
-    with pytest.raises(UsageError, match=told) as raised:
+def test_an_unknown_name_is_answered_with_the_nearest(typed, message):
+    with pytest.raises(UsageError, match=message) as raised:
         canonical(typed)
     assert "\n" not in str(raised.value)
 

@@ -59,12 +59,12 @@ class Page:
         self.wait("document.documentElement?.dataset.ready === 'yes'")
 
     def run(self, script: str) -> Any:
-        """What a line of JavaScript gives."""
-        told = self.ask(
+        """Return what a line of JavaScript gives."""
+        answer = self.ask(
             "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
         )
-        assert "exceptionDetails" not in told, told["exceptionDetails"]
-        return told["result"].get("value")
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
 
     def wait(self, script: str) -> None:
         end = time.monotonic() + PATIENCE
@@ -135,13 +135,13 @@ class Page:
 
 @contextlib.contextmanager
 def browser() -> Iterator[Page]:
-    """A fresh one, without a profile; it ends with the block."""
+    """Start a fresh browser, without a profile; it ends with the block."""
     program = find_browser()
     assert program, "no browser here"
     to_read, to_write = os.pipe()
     from_read, from_write = os.pipe()
     with tempfile.TemporaryDirectory() as profile:
-        words = [
+        command = [
             program,
             "--headless=new",
             "--no-sandbox",
@@ -149,18 +149,15 @@ def browser() -> Iterator[Page]:
             "--disable-dev-shm-usage",
             "--no-first-run",
             "--hide-scrollbars",
-        ]
-        words += [
             "--disable-background-networking",
             "--remote-debugging-pipe",
             f"--user-data-dir={profile}",
             "about:blank",
         ]
-        script = (
-            f'exec 3<&{to_read} 4>&{from_write}; exec "$@"'  # where Chromium looks for the pipes
-        )
+        # Chromium looks for the pipes at these descriptors.
+        script = f'exec 3<&{to_read} 4>&{from_write}; exec "$@"'
         process = subprocess.Popen(
-            ["bash", "-c", script, "browser", *words],
+            ["bash", "-c", script, "browser", *command],
             pass_fds=(to_read, from_write),
             stderr=subprocess.DEVNULL,
         )

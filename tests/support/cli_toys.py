@@ -63,13 +63,13 @@ class Interrupting(Point):
         once = Path(os.environ["TOY_ONCE"])
         if Interrupting.steps == int(os.environ["TOY_STEPS"]) and not once.exists():
             once.touch()
-            heard, bell = os.pipe()
+            reading, bell = os.pipe()
             os.set_blocking(bell, False)
             before = signal.set_wakeup_fd(bell)
             os.kill(os.getppid(), signal.Signals[os.environ["TOY_SIGNAL"]])
-            os.read(heard, 1)
+            os.read(reading, 1)
             signal.set_wakeup_fd(before)
-            os.close(heard)
+            os.close(reading)
             os.close(bell)
         return super().step(action)
 

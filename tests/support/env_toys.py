@@ -201,7 +201,7 @@ TOYS = (
 def register(
     name: str, entry_point: Any, cap: int | None = None, **spaces_given: spaces.Space[Any]
 ) -> str:
-    """The task's name, registered anew where it was before."""
+    """Register a task, anew where it was before; return its name."""
     gymnasium.registry.pop(f"toys/{name}", None)
     gymnasium.register(f"toys/{name}", entry_point, max_episode_steps=cap, kwargs=spaces_given)
     return f"gym/toys/{name}"

@@ -22,31 +22,31 @@ def actions(env, seed):
 
 
 def play(env, seed, steps):
-    """What each of these actions showed, from the episode's first observation on; the episode may
-    end before them.
+    """Return what each of these actions showed, after the first observation.
+
+    The episode may end before them.
     """
-    seen = [env.reset(seed=seed)[0].tobytes()]
-    return seen + go_on(env, steps)
+    return [env.reset(seed=seed)[0].tobytes(), *go_on(env, steps)]
 
 
 def go_on(env, steps):
-    seen = []
+    shown = []
     for action in steps:
         observation, reward, terminated, truncated, info = env.step(action)
         assert observation.dtype == np.float32
         assert observation.shape == env.observation_space.shape
-        seen.append(
+        shown.append(
             observation.tobytes()
             + np.float64(reward).tobytes()
             + bytes([terminated, truncated, info.get("success", False)])
         )
         if terminated or truncated:
             break
-    return seen
+    return shown
 
 
-def digest(seen):
-    return hashlib.sha256(b"".join(seen)).hexdigest()
+def digest(shown):
+    return hashlib.sha256(b"".join(shown)).hexdigest()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
-"""Learns a little with as many threads as it is told, all on one core, and writes down the agent it
-comes to.
+"""A short training with several threads on one core, which writes the agent that it comes to.
 
 python -m tests.support.helped THREADS FILE ALGORITHM
 """
@@ -19,9 +18,8 @@ from dualac.types import Spec, Transition
 
 def learned(name: str) -> dict[str, np.ndarray]:
     run = a_run(name, batch_size=256)
-    wide = {
-        option.path: (64, 64) for option in options(run) if option.path.endswith(".hidden")
-    }  # so that there is something to share
+    # Wide, so that there is something to share.
+    wide = {option.path: (64, 64) for option in options(run) if option.path.endswith(".hidden")}
     learner = Learner([replaced(run, wide)], Spec(3, 2))
     draw = np.random.default_rng(0)
     for step in range(10, 14):

@@ -1,15 +1,19 @@
-"""Trains a run in several lives, each ended by SIGKILL exactly where it is told, the last one free
-to finish.
+"""A training in several lives, each ended by SIGKILL at an exact place, but for the last.
 
 python -m tests.support.killed [--aside] RUN WHERE:WHEN...
 
---aside        evaluations go on beside the learner, however short they are WHERE:WHEN is  step:N
-as the environment answers to step N learnt:N   after the update of step N, before anything is
-written about it reset:N    as the networks are reset after step N before:N   at the door of the
-evaluation at step N        after:N   when its rows are on disk state:N    when the checkpoint of
-step N has a state, no replay commit:N   when all its files are written, not yet its name named:N
-when it has its name, the oldest not yet deleted tidy:N     when the checkpoint of step N is on its
-way to be deleted
+--aside    evaluations go on beside the learner, however short they are
+
+WHERE:WHEN is one of
+step:N     as the environment answers to step N
+learnt:N   after the update of step N, before anything is written about it
+reset:N    as the networks are reset after step N
+before:N   before the evaluation at step N
+after:N    when the rows of the evaluation at step N are on disk
+state:N    when the checkpoint of step N has a state and no replay
+commit:N   when all its files are written, but it does not have its name
+named:N    when it has its name, and the oldest is not yet deleted
+tidy:N     when the checkpoint of step N is about to be deleted
 """
 
 import os
@@ -33,9 +37,7 @@ def die() -> None:
 
 
 def dying(function, doomed, *, after: bool = False):
-    """The function, which kills the process before (or after) the call for which `doomed` is
-    true.
-    """
+    """Return the function, with a kill before (or after) the call for which `doomed` is true."""
 
     def call(*args, **kwargs):
         if not after and doomed(*args):
@@ -49,8 +51,8 @@ def dying(function, doomed, *, after: bool = False):
 
 
 def prepare_to_die(where: str, when: int) -> None:
-    def patch(owner, name, doomed, **words):
-        mock.patch.object(owner, name, dying(getattr(owner, name), doomed, **words)).start()
+    def patch(owner, name, doomed, **options):
+        mock.patch.object(owner, name, dying(getattr(owner, name), doomed, **options)).start()
 
     partial = f".partial-{when}"
     match where:
@@ -86,7 +88,7 @@ def prepare_to_die(where: str, when: int) -> None:
 
 
 def life(run: Path, death: str | None) -> int:
-    """How it ended: 0, or minus the signal."""
+    """Live in a fork; return how it ended: 0, or minus the signal."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -98,11 +100,11 @@ def life(run: Path, death: str | None) -> int:
 
 
 def main() -> None:
-    words = sys.argv[1:]
-    if words[0] == "--aside":
-        words.pop(0)
+    arguments = sys.argv[1:]
+    if arguments[0] == "--aside":
+        arguments.pop(0)
         evaluate.SHORT, _others[:] = -1.0, usable_cores()[-1:]
-    run, deaths = Path(words[0]), words[1:]
+    run, deaths = Path(arguments[0]), arguments[1:]
     envs.make(load(run).task).close()
     for death in deaths:
         ended = life(run, death)

@@ -1,5 +1,6 @@
-"""Five problems whose values are known, each as a batch that is its whole experience, and one
-learner for all of them.
+"""Five problems whose values are known, and one learner for all of them.
+
+Each problem is a batch that is its whole experience.
 
 What goes wrong in each names the fault: (a) the critics do not regress, (b) they do not see the
 observation, (c) values do not travel back, (d) the policy does not climb, (e) a time limit is taken
@@ -43,19 +44,19 @@ def batch(obs, reward, discount, next_obs) -> Transition:
 
 
 def constant_reward() -> Transition:
-    """(a) One step, always 1."""
+    """Make problem (a): one step, always 1."""
     return batch(HERE, 1.0, 0.0, HERE)
 
 
 def reward_by_observation() -> Transition:
-    """(b) One step: 1 here, -1 there."""
+    """Make problem (b): one step, 1 here and -1 there."""
     half = np.arange(SIZE) % 2 == 0
     obs = np.where(half[:, None], [HERE], [THERE])
     return batch(obs, np.where(half, 1.0, -1.0), 0.0, obs)
 
 
 def two_steps() -> Transition:
-    """(c) From here to there for nothing, then 1 and the end."""
+    """Make problem (c): from here to there for nothing, then 1 and the end."""
     half = np.arange(SIZE) % 2 == 0
     return batch(
         np.where(half[:, None], [HERE], [THERE]),
@@ -66,22 +67,21 @@ def two_steps() -> Transition:
 
 
 def reward_by_action(best=(0.5, -0.5)) -> Transition:
-    """(d) One step: the closer to the best action, the better."""
+    """Make problem (d): one step, the closer to the best action the better."""
     empty = batch(HERE, 0.0, 0.0, HERE)
     return empty._replace(reward=-((empty.action - jnp.asarray(best)[None]) ** 2).sum(axis=-1))
 
 
 def cut_by_a_time_limit(discount=1.0) -> Transition:
-    """(e) 1 for ever, in episodes of one step: their end is not the task's. A discount of 0 there
-    is the mistake to be found.
+    """Make problem (e): 1 for ever, in episodes of one step that are no ends of the task.
+
+    A discount of 0 is the mistake.
     """
     return batch(HERE, 1.0, discount, HERE)
 
 
 class Learned(NamedTuple):
-    """After all updates: what each critic says of each transition, the actions taken there, and how
-    often something was not finite.
-    """
+    """The values of each critic and the actions after all updates, and what was not finite."""
 
     values: Float[Array, "critics batch"]
     exploited: Float[Array, "batch action"]
@@ -91,17 +91,17 @@ class Learned(NamedTuple):
 
 @functools.cache
 def learner(name: str):
-    """A row of the table, small and quick, without a price on predictability, which would shift the
-    values; its actors wait at most once.
+    """Compile a row of the table, small and quick; its actors wait at most once.
+
+    Its temperature is nearly zero: entropy would shift the values.
     """
     row = tiny.everywhere(tiny.quick(tiny.small(ALGORITHMS[name], (16, 16))), "polyak", 0.1)
     held = {"temperature": Held(1e-6)} if isinstance(row.policy, Soft) else {}
     row = tiny.with_part(row, "policy", delay=min(row.policy.delay, 2), **held)
     agent = make_agent(dataclasses.replace(row, gamma=GAMMA), tiny.SPEC)
     update = tiny.update_by_key(agent)
-    updates = (
-        UPDATES if row.critic.k > 1 else 2 * UPDATES
-    )  # its actor finds what one critic alone overestimates: that takes longer to die down
+    # An actor finds what a single critic overestimates: that takes longer to die down.
+    updates = UPDATES if row.critic.k > 1 else 2 * UPDATES
 
     @tiny.compiled
     def learn(problem):
@@ -121,6 +121,6 @@ def learner(name: str):
 
 
 def learned(name: str, problem: Transition) -> Learned:
-    found = learner(name)(problem)
-    assert found.nonfinite == 0
-    return found
+    result = learner(name)(problem)
+    assert result.nonfinite == 0
+    return result

@@ -1,4 +1,4 @@
-"""Runs small enough to be trained many times in a test, and how two of them are told apart."""
+"""Runs small enough to be trained many times in a test, and comparisons of two of them."""
 
 from __future__ import annotations
 
@@ -26,59 +26,52 @@ CLOCK = ("time/fps", "time/time_elapsed")  # the columns of train.jsonl that no 
 
 
 def tiny(name: str) -> Algorithm:
-    """The row with one narrow hidden layer everywhere, and learning fast enough to be seen to
-    learn.
-    """
+    """Return the row with one narrow hidden layer everywhere, and a high learning rate."""
     row = ALGORITHMS[name]
     small = {"hidden": (8,), "lr": 1e-2}
-    return replaced(
-        row,
-        {
-            o.path: small[o.path.split(".")[-1]]
-            for o in options(row)
-            if o.path.split(".")[-1] in small
-        },
-    )
+    fields = {option.path: option.path.split(".")[-1] for option in options(row)}
+    return replaced(row, {path: small[field] for path, field in fields.items() if field in small})
 
 
 def a_run(name: str = "sac", **changes: Any) -> Run:
-    """40 steps of Drift: warm-up to 10, a reset after 25, evaluations each 10, checkpoints each 8,
-    a replay that wraps after 20.
-    """
+    """Return a run of 40 steps in which everything happens; `changes` are its fields."""
     usual = {
-        "task": toys.task(
-            "Drift"
-        ), "seed": 3, (
-            "steps"
-        ): 40, "warmup": 10, "replay_ratio": 2, "batch_size": 8, "capacity": 20, "resets": (25,),
-        "eval_every": 10, "log_every": 7, "checkpoint_every": 8,
-    }  # fmt: skip
+        "task": toys.task("Drift"),
+        "seed": 3,
+        "steps": 40,
+        "warmup": 10,
+        "replay_ratio": 2,
+        "batch_size": 8,
+        "capacity": 20,
+        "resets": (25,),
+        "eval_every": 10,
+        "log_every": 7,
+        "checkpoint_every": 8,
+    }
     protocol = dataclasses.replace(
         changes.pop("protocol", Protocol()), eval_episodes=changes.pop("eval_episodes", 2)
     )
     return Run(name, tiny(name), **(usual | changes), protocol=protocol)
 
 
-CARTPOLE = {
-    "task": "dmc/cartpole-swingup",
-    "protocol": Protocol(time_limit=17),
-}  # mid-episode nearly always
+# Nearly always in the middle of an episode.
+CARTPOLE = {"task": "dmc/cartpole-swingup", "protocol": Protocol(time_limit=17)}
 
 
-def trained(run: Run, out: Path, **words: Any) -> Path:
-    """The directory of the run, taken to its end in this process."""
+def trained(run: Run, out: Path, **flags: Any) -> Path:
+    """Train the run to its end in this process; return its directory."""
     path = prepare(run, out)
-    go_on(path, **words)
+    go_on(path, **flags)
     return path
 
 
-def go_on(*paths: Path, **words: Any) -> list[dict[str, Any]]:
-    """Train in this process from wherever these are; what was reported."""
+def go_on(*paths: Path, **flags: Any) -> list[dict[str, Any]]:
+    """Train in this process from wherever these are; return what was reported."""
     from dualac.training.loop import train
 
-    heard: list[RunEvent] = []
-    train(list(paths), heard.append, Flags(**words))
-    return heard
+    reports: list[RunEvent] = []
+    train(list(paths), reports.append, Flags(**flags))
+    return reports
 
 
 def extended(run: Run, steps: int) -> Run:
@@ -108,14 +101,14 @@ def agent_of(checkpoint: Path) -> dict[str, np.ndarray]:
 
 
 def replay_of(checkpoint: Path, capacity: int) -> dict[str, np.ndarray]:
-    """The transitions a checkpoint keeps, oldest first, whatever files they are cut into."""
+    """Read the transitions a checkpoint keeps, oldest first, whatever files they are cut into."""
     files = sorted((checkpoint / "replay").iterdir(), key=lambda file: int(file.stem.split("-")[0]))
     parts = [whole(safetensors.numpy.load_file(file)) for file in files]
     return {name: np.concatenate([part[name] for part in parts])[-capacity:] for name in parts[0]}
 
 
 def whole(part: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """A file's transitions, with what each led to."""
+    """Return a file's transitions, with what each led to."""
     ends, led = part.pop("ends"), part.pop("led")
     next_obs = np.concatenate([part["obs"][1:], led[-1:]])
     next_obs[ends] = led
@@ -138,7 +131,7 @@ def timeless(path: Path) -> list[dict[str, Any]]:
 
 
 def same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
-    """Bit for bit, by the same names."""
+    """Compare two trees bit for bit, by the same names."""
     return one.keys() == other.keys() and all(
         one[name].dtype == other[name].dtype and one[name].tobytes() == other[name].tobytes()
         for name in one
@@ -146,13 +139,13 @@ def same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
 
 
 def assert_same_run(path: Path, golden: Path, capacity: int = 20) -> None:
-    """The contract: nothing that was computed tells which of the two was interrupted."""
+    """Hold the contract: nothing that was computed shows which of the two was interrupted."""
     ours, theirs = last(path), last(golden)
     assert ours.name == theirs.name
     assert (ours / "state.safetensors").read_bytes() == (theirs / "state.safetensors").read_bytes()
     assert same(replay_of(ours, capacity), replay_of(theirs, capacity))
-    told, expected = manifest(ours), manifest(theirs)
-    assert (told["sampler"], told["added"]) == (expected["sampler"], expected["added"])
+    actual, expected = manifest(ours), manifest(theirs)
+    assert (actual["sampler"], actual["added"]) == (expected["sampler"], expected["added"])
     counted = (
         "episodes",
         "total",
@@ -162,7 +155,7 @@ def assert_same_run(path: Path, golden: Path, capacity: int = 20) -> None:
         "bad_total",
         "bad_evaluations",
     )
-    assert [told["facts"][name] for name in counted] == [
+    assert [actual["facts"][name] for name in counted] == [
         expected["facts"][name] for name in counted
     ]
     assert (path / "eval.jsonl").read_bytes() == (golden / "eval.jsonl").read_bytes()
@@ -172,10 +165,12 @@ def assert_same_run(path: Path, golden: Path, capacity: int = 20) -> None:
     assert not list((path / "checkpoints").glob(".*"))
 
 
-def python(*words: str | Path, cwd: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
-    """A fresh process that can import these tests; what it said."""
+def python(
+    *arguments: str | Path, cwd: Path = ROOT, **env: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a fresh Python that can import these tests; return what it printed."""
     return subprocess.run(
-        [sys.executable, *map(str, words)],
+        [sys.executable, *map(str, arguments)],
         cwd=cwd,
         env=environment(**env),
         capture_output=True,

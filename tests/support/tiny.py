@@ -22,7 +22,7 @@ from dualac.types import Agent, Metrics, Spec, Transition
 SPEC = Spec(obs_dim=3, action_dim=2)
 HIDDEN = (8, 8)
 
-# Tests compile much and run little, so XLA is told not to try hard: five times less to compile.
+# Tests compile much and run little, so XLA need not try hard: five times less to compile.
 compiled = functools.partial(
     jax.jit,
     compiler_options={"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False},
@@ -30,15 +30,12 @@ compiled = functools.partial(
 
 
 class Learner(NamedTuple):
-    """An agent, its functions compiled, how it starts, and how it is when it has learned a
-    little.
-    """
+    """An agent, its functions compiled, and its state fresh and after a little learning."""
 
     row: Algorithm
     agent: Agent
-    update: Callable[
-        ..., tuple[State, Metrics]
-    ]  # (state, batch, key, count); where no count is given, one at which the actors move too
+    # (state, batch, key, count); without a count, one at which the actors move too
+    update: Callable[..., tuple[State, Metrics]]
     explore: Callable[[State, tuple[()], jax.Array, jax.Array], tuple[jax.Array, tuple[()]]]
     exploit: Callable[[State, tuple[()], jax.Array], tuple[jax.Array, tuple[()]]]
     fresh: State
@@ -46,22 +43,18 @@ class Learner(NamedTuple):
 
 
 def small(row: Algorithm, hidden: tuple[int, ...] = HIDDEN) -> Algorithm:
-    """The same row with `hidden` wherever it has hidden layers, at most three critics and at most
-    five quantiles.
-    """
+    """Return the row with these hidden layers, at most three critics and five quantiles."""
     row = everywhere(row, "hidden", hidden)
     return everywhere(with_part(row, "critic", k=min(row.critic.k, 3)), "n", 5)
 
 
 def quick(row: Algorithm, lr: float = 1e-2) -> Algorithm:
-    """The same row with one large learning rate everywhere, so that what moves can be seen to
-    move.
-    """
+    """Return the row with one large learning rate everywhere, so that what moves is seen."""
     return everywhere(row, "lr", lr)
 
 
 def everywhere(row: Algorithm, name: str, value: Any) -> Algorithm:
-    """The same row with this value in every field of this name."""
+    """Return the row with this value in every field of this name."""
     return replaced(
         row, {option.path: value for option in options(row) if option.path.split(".")[-1] == name}
     )
@@ -79,7 +72,7 @@ def batch_of(seed: int, size: int = 16, spec: Spec = SPEC) -> Transition:
 
 
 def due(row: Algorithm) -> np.uint32:
-    """The count of an update at which the actors move, however rarely they do."""
+    """Return the count of an update at which the actors move, however rarely they do."""
     return np.uint32(row.policy.delay - 1)
 
 
@@ -112,7 +105,7 @@ def learner(row: Algorithm, updates: int = 20) -> Learner:
 
 
 def agent_view(some: Learner, state: State | None = None) -> AgentView:
-    """What the row's explorer would see of this state."""
+    """Return what the row's explorer would see of this state."""
     row, state = some.row, some.state if state is None else state
 
     def upper(obs, action, optimism):
@@ -133,15 +126,13 @@ def trained_parts(state: Any) -> list[Trained]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Bit for bit."""
+    """Compare two trees bit for bit."""
     pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
     return all(np.array_equal(a, b) for a, b in pairs)
 
 
 def distance(one: Any, other: Any) -> float:
-    """The largest difference of any two arrays of two trees, relative to the size of their
-    numbers.
-    """
+    """Return the largest difference between two trees' arrays, relative to their numbers."""
     pairs = [
         (np.asarray(a, np.float64), np.asarray(b, np.float64))
         for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
@@ -150,5 +141,5 @@ def distance(one: Any, other: Any) -> float:
 
 
 def with_part(row: Algorithm, name: str, **changes: Any) -> Algorithm:
-    """The row with other values in one of its parts."""
+    """Return the row with other values in one of its parts."""
     return dataclasses.replace(row, **{name: dataclasses.replace(getattr(row, name), **changes)})

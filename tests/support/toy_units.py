@@ -67,17 +67,17 @@ def carry_out(paths: list[Path], report, flags) -> None:
 
 
 def linger(paths: list[Path], report, flags) -> None:
-    """Until it is asked to stop, as a training that checkpoints."""
-    asked: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
+    """Wait for a signal to stop, as a training that checkpoints."""
+    signals: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: signals.append(number))
     (paths[0] / "lingers").touch()
-    while not asked:
+    while not signals:
         time.sleep(0.01)
     (paths[0] / "lingers").rename(paths[0] / "stopped")
 
 
 def here(works: list[Work], report, flags, effort) -> list[Failure]:
-    """An executor without processes, for what is not about them."""
+    """Execute without processes, for tests that are not about them."""
     for work in works:
         assert work.prepare
         work.prepare()

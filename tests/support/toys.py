@@ -88,7 +88,7 @@ class FaultyStart(Drift):
 
 
 class Ending(Drift):
-    """Three steps an episode, ended the way it is told."""
+    """Three steps an episode, ended in a chosen way."""
 
     def __init__(self, terminated: bool, truncated: bool) -> None:
         self.how = terminated, truncated
@@ -222,8 +222,8 @@ def task(name: str) -> str:
     return f"gym/{HERE}:{name}-v0"
 
 
-def _register(name: str, kind: type[gymnasium.Env], **words: Any) -> None:
-    gymnasium.register(f"{name}-v0", kind, kwargs=words)
+def _register(name: str, kind: type[gymnasium.Env], **options: Any) -> None:
+    gymnasium.register(f"{name}-v0", kind, kwargs=options)
 
 
 BREAKS = ("raise", "exit", "shape", "structure", "word", "die")
