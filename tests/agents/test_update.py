@@ -155,7 +155,7 @@ def test_the_targets_start_as_the_critics_and_follow_by_half_a_percent(each):
 def test_a_target_half_way_to_a_critic_that_stands_still_is_138_updates_old():
     behind = 1.0
     for updates in range(1, 1001):
-        behind = ops.polyak(behind, 0.0, 0.005)
+        behind = ops.polyak_average(behind, 0.0, 0.005)
         if updates == 138:
             assert behind == pytest.approx(0.50070871, abs=1e-8)
     assert 1 - behind == pytest.approx(0.99334603, abs=1e-8)
@@ -347,7 +347,7 @@ def test_the_pessimism_learns_from_the_critics_before_their_step_and_the_actor_c
 
 
 def test_the_critics_loss_has_no_gradient_but_that_of_the_critics(each):
-    with ops.by_xla():  # whose slopes have slopes themselves
+    with ops.reference_only():  # whose slopes have slopes themselves
         grads = tiny.compiled(
             jax.grad(
                 lambda state: tiny.update_by_key(each.agent)(state, BATCH, KEY, tiny.due(each.row))[

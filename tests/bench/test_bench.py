@@ -15,7 +15,7 @@ from dualac.bench.load import Load
 from dualac.errors import DataError, DualacError, UsageError
 from dualac.execution import pinned
 from dualac.machine import cores
-from dualac.ops import by_xla
+from dualac.ops import reference_only
 from dualac.types import Transition
 
 
@@ -47,7 +47,7 @@ def test_an_update_of_the_paper_s_size_has_its_known_work():
             jax.ShapeDtypeStruct((256,), jnp.float32),
         )
         batch = Transition(wide, jax.ShapeDtypeStruct((256, 6), jnp.float32), flat, flat, wide)
-        with by_xla():
+        with reference_only():
             works[name] = count_gflop(
                 needed(jax.make_jaxpr(agent.update)(state, batch, jax.random.key(0), np.uint32(0)))
             )

@@ -39,4 +39,4 @@ if __name__ == "__main__":
     pin(1)
     _helping[:] = usable_cores() * (int(threads) - 1)
     safetensors.numpy.save_file(learned(name), file)
-    print("helped" if ops.native() else "by XLA")
+    print("helped" if ops.uses_native() else "by XLA")

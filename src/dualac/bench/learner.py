@@ -19,7 +19,7 @@ from dualac.agents.agent import make_agent
 from dualac.agents.algorithm import Algorithm
 from dualac.bench.load import Load
 from dualac.machine.cores import own_cores
-from dualac.ops import by_xla
+from dualac.ops import reference_only
 from dualac.parts.as_json import from_json
 from dualac.parts.paths import options, replaced
 from dualac.training.learner import Learner
@@ -87,7 +87,7 @@ class Timed:
             [np.zeros(load.obs, np.float32)] * load.seeds,
         )
         one = jax.tree.map(lambda leaf: leaf[0], batch)
-        with by_xla():  # whose products can be counted
+        with reference_only():  # whose products can be counted
             program = jax.make_jaxpr(make_agent(row, spec).update)(
                 self.learner.member_state(0), one, jax.random.key(0), np.uint32(0)
             )

@@ -90,10 +90,10 @@ def examine(console: Console) -> int:
         soft_wrap=True,
     )
     by_whom = "compiled for this CPU, on as many cores as --threads says"
-    if ops.why_not():
+    if reason := ops.why_not_native():
         by_whom = (
-            f"by XLA, which is slower, and on one core: {ops.why_not()}; they need a C compiler "
-            "(cc, or what CC names) and a CPU"
+            f"by XLA, which is slower, and on one core: {reason}; they need a C compiler (cc, or "
+            "what CC names) and a CPU"
         )
     console.print(f"kernels    {by_whom}", soft_wrap=True)
     backend = render_backend()

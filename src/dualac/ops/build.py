@@ -1,5 +1,6 @@
-"""The passes of `kernels.c`, compiled by the machine's own compiler when they are first asked for,
-and the team of threads that shares them.
+"""The passes of `native/kernels.c`, compiled by the machine's own compiler when first needed.
+
+Also the team of threads that shares them, and whether programs may call them at all.
 """
 
 import contextlib
@@ -22,74 +23,74 @@ from dualac.errors import UsageError
 from dualac.machine.compilation import cpu_model, writable_cache
 
 SOURCES = [Path(__file__).parent / "native" / name for name in ("kernels.c", "product.h", "team.h")]
-FLAGS = (
-    "-O3",
-    "-march=native",
-    "-std=gnu11",
-    "-fno-math-errno",
-    "-shared",
-    "-fPIC",
-    "-pthread",
-)  # not -ffast-math: what is no number stays none
-TARGETS = FORWARD, BACKWARD, WEIGH, REGRESS, DESCEND, FOLLOW = tuple(
-    f"dualac_{name}" for name in ("forward", "backward", "weigh", "regress", "descend", "follow")
-)
+# Not -ffast-math: a NaN stays a NaN.
+FLAGS = ["-O3", "-march=native", "-std=gnu11", "-fno-math-errno", "-shared", "-fPIC", "-pthread"]
+FORWARD = "dualac_layers_forward"
+BACKWARD = "dualac_layers_backward"
+GRADIENTS = "dualac_layers_gradients"
+QUANTILE_LOSS = "dualac_quantile_loss"
+ADAM = "dualac_adam"
+POLYAK = "dualac_polyak_average"
+TARGETS = (FORWARD, BACKWARD, GRADIENTS, QUANTILE_LOSS, ADAM, POLYAK)
 CHOICE = "DUALAC_KERNELS"  # the variable that may say xla
 
-_by_xla = contextvars.ContextVar("by_xla", default=False)
+_reference_only = contextvars.ContextVar("reference_only", default=False)
 
 
-def native() -> bool:
-    """Whether programs traced now may call the passes: on a CPU, with a compiler, unless somebody
-    asks for XLA's.
+def uses_native() -> bool:
+    """Tell whether programs traced now may call the passes.
+
+    They may on a CPU, with a compiler, unless somebody asks for the reference.
     """
-    return not why_not()
+    return not why_not_native()
 
 
-def why_not() -> str:
-    """Why programs traced now may not; nothing where they may."""
+def why_not_native() -> str:
+    """Say why programs traced now may not call the passes; nothing where they may."""
     choice = os.environ.get(CHOICE, "")
     if choice not in ("", "xla"):
         raise UsageError(f"{CHOICE} may be xla or not be set, not {choice!r}")
-    if choice or _by_xla.get():
+    if choice or _reference_only.get():
         return f"{CHOICE} is xla"
     if jax.default_backend() != "cpu":
         return "the device is no CPU"
-    found = _loaded()
-    return found if isinstance(found, str) else ""
+    loaded = _load()
+    return loaded if isinstance(loaded, str) else ""
 
 
 @contextlib.contextmanager
-def by_xla() -> Iterator[None]:
-    """What is traced meanwhile is XLA's alone."""
-    token = _by_xla.set(True)
+def reference_only() -> Iterator[None]:
+    """Trace programs without native passes inside the `with` block."""
+    token = _reference_only.set(True)
     try:
         yield
     finally:
-        _by_xla.reset(token)
+        _reference_only.reset(token)
 
 
-def gather(cores: Sequence[int]) -> bool:
-    """Have a helper on each of these cores from now on, beside those who are there already. Whether
-    it is so: where all is XLA's there are none.
+def start_helpers(cores: Sequence[int]) -> bool:
+    """Have a helper thread on each of these cores from now on.
+
+    Those that exist already are kept. Return whether it is so: without native passes there are no
+    helpers.
     """
-    found = _loaded() if native() else ""
-    if isinstance(found, str):
+    loaded = _load() if uses_native() else ""
+    if isinstance(loaded, str):
         return not cores
-    missing = list(cores)[found.library.dualac_helpers() :]
-    if missing and found.library.dualac_gather(
-        (ctypes.c_int * len(missing))(*missing), len(missing)
-    ):
+    missing = list(cores)[loaded.library.dualac_helpers() :]
+    array = (ctypes.c_int * len(missing))(*missing)
+    if missing and loaded.library.dualac_start_helpers(array, len(missing)):
         raise UsageError(f"no thread could be had on core {missing[0]}: lower --threads")
     return True
 
 
-def maker() -> str:
-    """Who computes: XLA, or the passes as they were compiled. Another compiler's may round
-    otherwise.
+def identity() -> str:
+    """Name who computes: XLA, or the passes as they were compiled.
+
+    The passes of another compiler may round otherwise.
     """
-    found = _loaded() if native() else ""
-    return "xla" if isinstance(found, str) else f"native {found.digest}"
+    loaded = _load() if uses_native() else ""
+    return "xla" if isinstance(loaded, str) else f"native {loaded.digest}"
 
 
 class Loaded(NamedTuple):
@@ -98,77 +99,78 @@ class Loaded(NamedTuple):
 
 
 @functools.cache
-def _loaded() -> Loaded | str:
-    """The passes; or why they cannot be had, in the compiler's or the system's words."""
-    place = writable_cache()
+def _load() -> Loaded | str:
+    """Load the passes and register them; where they cannot be had, return the reason."""
     try:
-        with (
-            contextlib.nullcontext(place)
-            if place
-            else tempfile.TemporaryDirectory(prefix="dualac-") as folder
-        ):
-            found = _load(Path(folder))
+        with _folder() as folder:
+            loaded = _compile_and_load(folder)
     except subprocess.CalledProcessError as error:
-        words = error.stderr.decode(errors="replace").strip()
-        return (
-            f"{error.cmd[0]} could not compile the kernels "
-            f"({words.splitlines()[0] if words else error})"
-        )
+        lines = error.stderr.decode(errors="replace").strip().splitlines()
+        return f"{error.cmd[0]} could not compile the kernels ({lines[0] if lines else error})"
     except OSError as error:  # no compiler; a place from which nothing may be run
         return f"the kernels could not be compiled ({error})"
     for name in TARGETS:
-        jax.ffi.register_ffi_target(
-            name, jax.ffi.pycapsule(getattr(found.library, name)), platform="cpu"
-        )
-    return found
+        capsule = jax.ffi.pycapsule(getattr(loaded.library, name))
+        jax.ffi.register_ffi_target(name, capsule, platform="cpu")
+    return loaded
 
 
-def _load(folder: Path) -> Loaded:
-    """From where XLA's programs are kept, by what it was made of and for what: who has it whole
-    needs no compiler.
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    """Give the folder of compiled programs, or a temporary one where nothing can be kept."""
+    if kept := writable_cache():
+        yield kept
+    else:
+        with tempfile.TemporaryDirectory(prefix="dualac-") as temporary:
+            yield Path(temporary)
+
+
+def _compile_and_load(folder: Path) -> Loaded:
+    """Load the library for these sources, this compiler and this CPU.
+
+    It is compiled where the folder does not have it whole.
     """
     try:
         compiler = shlex.split(os.environ.get("CC") or "cc")
     except ValueError as error:
         raise UsageError(f"CC is {os.environ['CC']!r}: {error}") from None
-    made_of = [*(source.read_bytes() for source in SOURCES), _abilities()]
-    made_of += [
-        word.encode()
-        for word in (*compiler, *FLAGS, cpu_model(), jax.__version__, *platform.libc_ver())
-    ]
-    kept = folder / f"kernels-{hashlib.sha256(b'|'.join(made_of)).hexdigest()[:16]}.so"
-    seal = kept.with_suffix(".sha256")
-    if not (
-        kept.exists() and seal.exists() and seal.read_text() == _digest(kept)
-    ):  # to load what is damaged could end the process
-        with tempfile.TemporaryDirectory(prefix="kernels-", dir=folder) as own:
-            fresh = Path(own) / kept.name
-            words = [
-                *compiler,
-                *FLAGS,
-                f"-I{jax.ffi.include_dir()}",
-                str(SOURCES[0]),
-                "-o",
-                str(fresh),
-                "-lm",
-            ]
-            subprocess.run(words, check=True, capture_output=True)
-            fresh.with_suffix(".sha256").write_text(_digest(fresh))
-            fresh.with_suffix(".sha256").replace(seal)
-            fresh.replace(kept)
-    return Loaded(ctypes.CDLL(str(kept)), seal.read_text()[:16])
+    library = folder / f"kernels-{_key(compiler)}.so"
+    seal = library.with_suffix(".sha256")
+    # To load a damaged library could end the process.
+    whole = library.exists() and seal.exists() and seal.read_text() == _digest(library)
+    if not whole:
+        _compile(compiler, library, seal)
+    return Loaded(ctypes.CDLL(str(library)), seal.read_text()[:16])
+
+
+def _key(compiler: list[str]) -> str:
+    """Return a digest of all that the compiled library depends on."""
+    sources = [source.read_bytes() for source in SOURCES]
+    versions = [*compiler, *FLAGS, cpu_model(), jax.__version__, *platform.libc_ver()]
+    parts = [*sources, _cpu_flags(), *(version.encode() for version in versions)]
+    return hashlib.sha256(b"|".join(parts)).hexdigest()[:16]
+
+
+def _compile(compiler: list[str], library: Path, seal: Path) -> None:
+    """Compile into a folder of our own, then move the seal and the library into place."""
+    with tempfile.TemporaryDirectory(prefix="kernels-", dir=library.parent) as own:
+        fresh = Path(own) / library.name
+        include = f"-I{jax.ffi.include_dir()}"
+        command = [*compiler, *FLAGS, include, str(SOURCES[0]), "-o", str(fresh), "-lm"]
+        subprocess.run(command, check=True, capture_output=True)
+        fresh.with_suffix(".sha256").write_text(_digest(fresh))
+        fresh.with_suffix(".sha256").replace(seal)
+        fresh.replace(library)
 
 
 def _digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def _abilities() -> bytes:
-    """What the CPU can do, as -march=native will see it: not the same wherever its name is."""
-    with contextlib.suppress(OSError, StopIteration):
-        return next(
-            line
-            for line in Path("/proc/cpuinfo").read_bytes().splitlines()
-            if line.startswith((b"flags", b"Features"))
-        )
+def _cpu_flags() -> bytes:
+    """Return what the CPU can do, as -march=native sees it: CPUs of one name may differ."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_bytes().splitlines():
+            if line.startswith((b"flags", b"Features")):
+                return line
     return b""

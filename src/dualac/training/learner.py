@@ -13,7 +13,7 @@ from dualac.envs.faults.guarded import to_float32
 from dualac.errors import DataError
 from dualac.machine.compilation import compiled
 from dualac.machine.cores import helping_cores
-from dualac.ops import gather
+from dualac.ops import start_helpers
 from dualac.training.checkpoint import Arrays, Snapshot
 from dualac.training.packed_state import Bundle
 from dualac.training.run import Run
@@ -62,7 +62,7 @@ class Learner:
         run = runs[0]
         self.agent: Agent = make_agent(run.algorithm, spec)
         self.size = len(runs)
-        gather(helping_cores())
+        start_helpers(helping_cores())
         keys = [jax.random.split(jax.random.key(run.seed), 4) for run in runs]
         self._init_keys = [key[INIT] for key in keys]
         self._keys = {

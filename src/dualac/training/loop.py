@@ -79,7 +79,7 @@ class Session:
         use_compilation_cache()
         self.rollouts = [Rollout(path, flags, together=len(paths)) for path in paths]
         self.run = self.rollouts[0].run
-        self.fingerprint = fingerprint(simulators(self.run.task), ops.maker())
+        self.fingerprint = fingerprint(simulators(self.run.task), ops.identity())
         self.step = 0
         self.running = False  # whether it came as far as to its first step
         self._report = report
@@ -105,7 +105,7 @@ class Session:
         for rollout, (_, damaged) in zip(self.rollouts, found, strict=True):
             for sentence in damaged:
                 self._warn(rollout, "damaged_checkpoint", sentence)
-        if jax.default_backend() == "cpu" and (reason := ops.why_not()):
+        if jax.default_backend() == "cpu" and (reason := ops.why_not_native()):
             idle = f", and {len(helping_cores())} of its cores stay idle" if helping_cores() else ""
             self._warn(
                 self.rollouts[0],
@@ -327,7 +327,7 @@ class Session:
         # Warm-up is fast and says nothing about the rest.
         learning = self.step > self.run.warmup and speed > 0
         eta = (self.run.steps - self.step) / speed if learning else None
-        target = getattr(self.run.algorithm.explorer, "target_kl", None)
+        target = self.run.algorithm.explorer.kl_target
         for rollout, shown in zip(self.rollouts, self._shown, strict=True):
             path, seed = str(rollout.path), rollout.run.seed
             sizes = (self.step, self.run.steps, speed)

@@ -158,7 +158,7 @@ static XLA_FFI_Error* too_many(const XLA_FFI_CallFrame* frame) { return refuse(f
 
 /* (x, then of each network kernel, bias, kernel, bias, ...) -> what each layer makes of what the one before made: a product and a bias, and through a
  * ReLU but for the last. */
-XLA_FFI_Error* dualac_forward(XLA_FFI_CallFrame* frame) {
+XLA_FFI_Error* dualac_layers_forward(XLA_FFI_CallFrame* frame) {
   if (asked_for_version(frame)) return NULL;
   int64_t networks = made(frame, 0)->dims[0];
   Chain chain = {.layers = frame->rets.size};
@@ -179,7 +179,7 @@ XLA_FFI_Error* dualac_forward(XLA_FFI_CallFrame* frame) {
 
 /* (slope, then of each network its kernels, from the last layer on, and then what each of these layers saw) -> the slopes of what ReLUs made that of;
  * without what they saw, the slopes of that itself. */
-XLA_FFI_Error* dualac_backward(XLA_FFI_CallFrame* frame) {
+XLA_FFI_Error* dualac_layers_backward(XLA_FFI_CallFrame* frame) {
   if (asked_for_version(frame)) return NULL;
   int64_t networks = made(frame, 0)->dims[0];
   Chain chain = {.layers = frame->rets.size};
@@ -201,7 +201,7 @@ XLA_FFI_Error* dualac_backward(XLA_FFI_CallFrame* frame) {
 
 /* (what each layer saw, ..., the slope of what it made, ...) -> x' slope of each network's layers, and the sums of the slopes' columns: the slopes of
  * kernels and biases. */
-XLA_FFI_Error* dualac_weigh(XLA_FFI_CallFrame* frame) {
+XLA_FFI_Error* dualac_layers_gradients(XLA_FFI_CallFrame* frame) {
   if (asked_for_version(frame)) return NULL;
   Chain chain = {.layers = frame->args.size / 2};
   int64_t products = frame->rets.size / 2;
@@ -272,7 +272,7 @@ static void compare_part(const void* pass, int64_t part) {
 }
 
 /* (values of each critic, row and quantile; targets of each row) -> of each critic and row, its loss summed over all pairs; and the slopes of that. */
-XLA_FFI_Error* dualac_regress(XLA_FFI_CallFrame* frame) {
+XLA_FFI_Error* dualac_quantile_loss(XLA_FFI_CallFrame* frame) {
   if (asked_for_version(frame)) return NULL;
   const XLA_FFI_Buffer *z = given(frame, 0), *y = given(frame, 1);
   Comparison of = {
@@ -371,7 +371,7 @@ static void descend_part(const void* pass, int64_t part) { move_part(pass, part,
 
 /* (step, least, parameters..., means..., squares..., gradients...) -> parameters..., means..., squares... after a step of Adam, and of each stretch of
  * the gradients the sum of their squares. */
-XLA_FFI_Error* dualac_descend(XLA_FFI_CallFrame* frame) {
+XLA_FFI_Error* dualac_adam(XLA_FFI_CallFrame* frame) {
   if (asked_for_version(frame)) return NULL;
   Pass pass = {
       .frame = frame, .first = 2, .arrays = (frame->args.size - 2) / 4, .b1 = *(const float*)attribute(frame, 0), .b2 = *(const float*)attribute(frame, 1),
@@ -392,7 +392,7 @@ static void follow_array(const Pass* pass, int64_t array, int64_t start, int64_t
 static void follow_part(const void* pass, int64_t part) { move_part(pass, part, follow_array); }
 
 /* (slow..., fast...) -> slow... a little closer. */
-XLA_FFI_Error* dualac_follow(XLA_FFI_CallFrame* frame) {
+XLA_FFI_Error* dualac_polyak_average(XLA_FFI_CallFrame* frame) {
   if (asked_for_version(frame)) return NULL;
   Pass pass = {
       .frame = frame, .arrays = frame->args.size / 2, .stretch = 1, .rest = *(const float*)attribute(frame, 0),

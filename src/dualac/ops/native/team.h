@@ -105,7 +105,7 @@ static void be_alone(void) {
 }
 
 /* A helper more for each of these cores. 0 where all could be had. */
-int dualac_gather(const int* cores, int count) {
+int dualac_start_helpers(const int* cores, int count) {
   static atomic_flag asked = ATOMIC_FLAG_INIT;
   if (count && !atomic_flag_test_and_set(&asked)) pthread_atfork(NULL, NULL, be_alone);
   for (int i = 0; i < count; i++) {
