@@ -338,7 +338,7 @@ GAUSSIAN, POINT = Soft(), Deterministic()
         (dict(judged="explorer", explorer=UpperBoundShift()), "judged='explorer' needs"),
         (
             dict(judged="explorer", explorer=OptimisticActor(form="deterministic")),
-            "not a deterministic one",
+            "not deterministic",
         ),
         (
             dict(judged="explorer", explorer=OptimisticActor(), policy=Soft(successor="mode")),

@@ -4,10 +4,9 @@ from dataclasses import dataclass, is_dataclass
 from typing import Literal, final
 
 from dualac.agents.critics import Critic
-from dualac.agents.explorers import Explorer, FromPolicy, Noise, UpperBoundShift
-from dualac.agents.optimist import OptimisticActor
+from dualac.agents.explorers import Explorer
 from dualac.agents.pessimism import Pessimism
-from dualac.agents.policies import Policy, Soft
+from dualac.agents.policies import Policy
 from dualac.errors import UsageError
 from dualac.parts.fields import check_fields
 
@@ -37,7 +36,7 @@ class Algorithm:
     """
 
     def __post_init__(self) -> None:
-        """Parts that do not fit are refused when the row is built, not when it trains."""
+        """Refuse parts that do not fit when the row is built, not when it trains."""
         check_fields(self)
         for part in (self.pessimism, self.policy, self.explorer, self.critic):
             if not is_dataclass(part):
@@ -49,44 +48,43 @@ class Algorithm:
             raise UsageError(f"gamma must be in [0, 1), not {self.gamma}")
         self.pessimism.check(self.critic.k)
         self.explorer.check(self.policy, self.pessimism.floor())
-        own = self.explorer if isinstance(self.explorer, OptimisticActor) else None
-        if self.judged == "explorer" and (own is None or own.form == "deterministic"):
+        self._check_who_is_evaluated()
+        self._check_upper_bound()
+        self._check_restarts()
+
+    def _check_who_is_evaluated(self) -> None:
+        if self.judged == "policy":
+            return
+        if not self.explorer.can_be_evaluated:
             raise UsageError(
-                "judged='explorer' needs an explorer that is a distribution of its own: an "
-                "OptimisticActor, not a deterministic one"
+                "judged='explorer' needs an explorer that is a distribution of its own, such as "
+                f"an OptimisticActor that is not deterministic; {self.explorer} is none"
             )
-        if (
-            self.judged == "explorer"
-            and isinstance(self.policy, Soft)
-            and self.policy.successor != "sample"
-        ):
+        if self.policy.chooses_successor:
             raise UsageError(
                 "policy.successor says how the policy acts in the TD target, but there "
                 "judged='explorer' has the explorer act"
             )
-        seen_by_an_optimist = [
-            name
-            for name in ("ensemble_stat", "upper_bound")
-            if getattr(self.critic, name, None) != getattr(type(self.critic), name, None)
-        ]
-        if seen_by_an_optimist and isinstance(self.explorer, FromPolicy | Noise):
+
+    def _check_upper_bound(self) -> None:
+        field = self.critic.changed_upper_bound
+        if field and not self.explorer.uses_upper_bound:
             raise UsageError(
-                f"critic.{seen_by_an_optimist[0]} says what an optimist sees, and "
-                f"{type(self.explorer).__name__} looks at no upper bound"
+                f"critic.{field} says what an optimist sees, and {type(self.explorer).__name__} "
+                "looks at no upper bound"
             )
-        seeks_disagreement = (
-            isinstance(self.explorer, OptimisticActor | UpperBoundShift)
-            and getattr(self.critic, "upper_bound", "epistemic") == "epistemic"
-        )
-        if self.critic.k == 1 and seeks_disagreement:
+        needs_two = self.explorer.uses_upper_bound and self.critic.upper_bound_needs_two
+        if needs_two and self.critic.k == 1:
             raise UsageError(
                 "an optimist seeks what the critics disagree about: critic.k must be at least 2"
             )
-        if self.explorer_restart_every < 0 or (
-            self.explorer_restart_every
-            and isinstance(self.explorer, FromPolicy | Noise | UpperBoundShift)
-        ):
+
+    def _check_restarts(self) -> None:
+        if self.explorer_restart_every < 0:
             raise UsageError(
-                "explorer_restart_every must be 0 for an explorer that learns nothing, and never "
-                "negative"
+                f"explorer_restart_every must not be negative: {self.explorer_restart_every}"
+            )
+        if self.explorer_restart_every and not self.explorer.learns:
+            raise UsageError(
+                f"explorer_restart_every must be 0: {type(self.explorer).__name__} learns nothing"
             )

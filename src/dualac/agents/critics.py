@@ -6,7 +6,7 @@ import functools
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, final
+from typing import ClassVar, Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -41,6 +41,9 @@ class Critic(ABC):
     """`k` critics, their optimiser and their slow copies: what all kinds of critics share. A kind
     adds its loss and what an optimist sees in it.
     """
+
+    # The field that says most about its kind: lists show it even where it is at its default.
+    headline: ClassVar[str | None] = None
 
     k: int = 2
     """how many critics (k)"""
@@ -94,16 +97,28 @@ class Critic(ABC):
 
     def update_targets(self, state: CriticState) -> CriticState:
         """The slow copies come a little closer."""
-        return state._replace(target=ops.polyak(state.target, state.online.params, self.polyak))
+        return state._replace(
+            target=ops.polyak_average(state.target, state.online.params, self.polyak)
+        )
 
     def dormant(self, state: CriticState, obs: Array, action: Array) -> Float[Array, ""]:
         return networks.dormant(state.online.params, obs, action)
+
+    @property
+    def upper_bound_needs_two(self) -> bool:
+        """Whether one critic alone has no upper bound above its mean."""
+        return False
+
+    @property
+    def changed_upper_bound(self) -> str | None:
+        """The field that says what an optimist sees, where it is not at its default."""
+        return None
 
     @abstractmethod
     def upper(
         self, zs: Float[Array, "critics *batch atoms"], optimism: Float[Array, ""]
     ) -> Float[Array, "*batch"]:
-        """What an optimist sees."""
+        """Return what an optimist sees."""
 
     def _atoms(self) -> int:
         return 1
@@ -125,6 +140,14 @@ class Scalar(Critic):
     """what an optimist's beta_o weighs: the critics' standard deviation, or their variance, as the
     paper's theorem has it
     """
+
+    @property
+    def upper_bound_needs_two(self) -> bool:
+        return True
+
+    @property
+    def changed_upper_bound(self) -> str | None:
+        return "ensemble_stat" if self.ensemble_stat != "std" else None
 
     def upper(
         self, zs: Float[Array, "critics *batch atoms"], optimism: Float[Array, ""]
@@ -167,6 +190,14 @@ class Quantile(Critic):
                 "critic.upper_bound epistemic"
             )
 
+    @property
+    def upper_bound_needs_two(self) -> bool:
+        return self.upper_bound == "epistemic"
+
+    @property
+    def changed_upper_bound(self) -> str | None:
+        return "upper_bound" if self.upper_bound != "epistemic" else None
+
     def upper(
         self, zs: Float[Array, "critics *batch atoms"], optimism: Float[Array, ""]
     ) -> Float[Array, "*batch"]:
@@ -198,7 +229,7 @@ def quantile_huber(
 
 
 def _loss_and_slope(zs: Array, target: Array, kappa: float) -> tuple[Array, Array]:
-    losses, slopes = ops.regress(zs, target, kappa)
+    losses, slopes = ops.quantile_loss(zs, target, kappa)
     return losses.sum() / (kappa * target.size), slopes / (kappa * target.size)
 
 

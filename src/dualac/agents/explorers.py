@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -41,9 +41,31 @@ def require_distribution(policy: Policy, why: str) -> None:
 
 
 class Explorer(ABC):
-    """What every explorer can be asked. Those that have nothing of their own to learn are content
-    with what stands here, and say how they act.
+    """Who acts in the environment while the policy learns.
+
+    Those that have nothing of their own to learn only say how they act.
     """
+
+    # Whether it reads `AgentView.upper`: without, settings of the upper bound are refused.
+    uses_upper_bound: ClassVar[bool] = False
+
+    # The field that says most about its kind: lists show it even where it is at its default.
+    headline: ClassVar[str | None] = None
+
+    @property
+    def learns(self) -> bool:
+        """Whether it has something of its own to learn, and so to start afresh."""
+        return type(self).improve is not Explorer.improve
+
+    @property
+    def can_be_evaluated(self) -> bool:
+        """Whether it is a distribution, which can act in evaluations and in the TD target."""
+        return type(self).distribution is not Explorer.distribution
+
+    @property
+    def kl_target(self) -> float | None:
+        """The KL per action dimension that it holds, where it holds one."""
+        return None
 
     asks_critics = (
         True  # whether it looks at `upper` where it acts; one that does not acts a little faster
@@ -56,10 +78,16 @@ class Explorer(ABC):
     def act(
         self, state: Any, view: AgentView, obs: Float[Array, "*batch obs"], key: Key
     ) -> Float[Array, "*batch action"]:
-        """What it does."""
+        """Return its action."""
 
     def check(self, policy: Policy, floor: float) -> None:
         """Refuse what it cannot explore with."""
+
+    def distribution(
+        self, state: Any, view: AgentView, obs: Float[Array, "*batch obs"]
+    ) -> TanhNormal:
+        """Return the distribution it acts by, if it is one."""
+        raise NotImplementedError(f"{type(self).__name__} is no distribution")
 
     def init(self, key: Key, spec: Spec, floor: float) -> Any:
         return ()
@@ -124,6 +152,9 @@ class UpperBoundShift(Explorer):
     mu_E = mu + c Sigma g / sqrt(g' Sigma g), g = d/dmu (Q_mu + beta_UB Q_sigma)(s, tanh mu). Its KL
     from the policy is c^2 / 2 whatever g is.
     """
+
+    uses_upper_bound: ClassVar[bool] = True
+    headline: ClassVar[str | None] = "optimism"
 
     optimism: float = 4.36
     """weight of the critics' spread in the upper bound (beta_UB)"""

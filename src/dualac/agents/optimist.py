@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, final
+from typing import ClassVar, Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +39,8 @@ class OptimisticActor(Explorer):
     rises; below, the reverse.
     """
 
+    uses_upper_bound: ClassVar[bool] = True
+    headline: ClassVar[str | None] = "target_kl"
     asks_critics = False
 
     form: Literal["perturbation", "simple", "deterministic", "independent"] = "perturbation"
@@ -138,6 +140,14 @@ class OptimisticActor(Explorer):
                 f"{floor:g}: the barrier is idle"
             )
         self.kl_weight.check()
+
+    @property
+    def can_be_evaluated(self) -> bool:
+        return self.form != "deterministic"
+
+    @property
+    def kl_target(self) -> float | None:
+        return self.target_kl
 
     @property
     def optimizer(self) -> Adam:

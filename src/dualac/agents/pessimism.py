@@ -12,7 +12,7 @@ For two critics spread is |q_1 - q_2| / 2, so beta = -1 *is* the minimum and +1 
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -72,6 +72,9 @@ class Pessimism(ABC):
     One of your own is a frozen dataclass derived from this that says what the TD target takes of
     the critics, and what the actor climbs.
     """
+
+    # The field that says most about its kind: lists show it even where it is at its default.
+    headline: ClassVar[str | None] = None
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -225,6 +228,8 @@ class SubsetMin(Pessimism):
     actor climbs the mean of all.
     """
 
+    headline: ClassVar[str | None] = "m"
+
     m: int = 2
     """how many critics the TD target takes the minimum of (M)"""
 
@@ -274,6 +279,8 @@ class Bandit(Pessimism):
     the arm that was played alone w <- decay w, w <- w + lr f / max(exp(w), 1e-4). It outlives
     resets: it knows about the task, not about the networks.
     """
+
+    headline: ClassVar[str | None] = "arms"
 
     arms: tuple[float, ...] = (-1.0, 0.0)
     """the betas to choose from"""
@@ -354,6 +361,8 @@ class DualDescent(Pessimism):
     Targets above the critics, which is overestimation, make it more pessimistic. For two critics b
     = -1/2 is the minimum.
     """
+
+    headline: ClassVar[str | None] = "start"
 
     start: float = -0.5
     """weight of the distance between two critics (b) before the first update, the paper's initial

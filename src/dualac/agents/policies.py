@@ -33,6 +33,9 @@ class Policy(ABC):
     stochastic: ClassVar[bool]  # whether it is a distribution, and so has `distribution`
     targets_wait: ClassVar[bool]  # whether the critics' slow copies move only when the actor does
 
+    # The field that says most about its kind: lists show it even where it is at its default.
+    headline: ClassVar[str | None] = None
+
     hidden: tuple[int, ...] = (256, 256)
     """widths of the actor's hidden layers"""
     lr: float = 3e-4
@@ -49,6 +52,11 @@ class Policy(ABC):
     @property
     def optimizer(self) -> Adam:
         return Adam(self.lr)
+
+    @property
+    def chooses_successor(self) -> bool:
+        """Whether a field of it says how it acts in the TD target."""
+        return False
 
     @abstractmethod
     def init(self, key: Key, spec: Spec) -> Any: ...
@@ -137,6 +145,10 @@ class Soft(Policy):
         if not math.isfinite(self.entropy_per_dim):
             raise UsageError(f"{self}: entropy_per_dim must be finite")
 
+    @property
+    def chooses_successor(self) -> bool:
+        return self.successor != "sample"
+
     def init(self, key: Key, spec: Spec) -> SoftState:
         params = networks.init_gaussian_actor(key, spec, self.hidden)
         return SoftState(self.optimizer.init(params), self.temperature.init())
@@ -215,6 +227,7 @@ class Deterministic(Policy):
 
     stochastic: ClassVar[bool] = False
     targets_wait: ClassVar[bool] = True
+    headline: ClassVar[str | None] = "delay"
 
     delay: int = 2
     """updates of the critics for one of the actor and of all slow copies (d)"""
@@ -277,7 +290,9 @@ class Deterministic(Policy):
         return state._replace(actor=actor), {"actor_loss": loss, "actor_grad_norm": grad_norm}
 
     def update_targets(self, state: DeterministicState) -> DeterministicState:
-        return state._replace(target=ops.polyak(state.target, state.actor.params, self.polyak))
+        return state._replace(
+            target=ops.polyak_average(state.target, state.actor.params, self.polyak)
+        )
 
     def diagnose(self, state: DeterministicState, obs: Float[Array, "batch obs"]) -> Metrics:
         return {

@@ -11,7 +11,6 @@ from dualac.agents.algorithm import Algorithm
 from dualac.agents.critics import CriticState
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.explorers import AgentView
-from dualac.agents.optimist import OptimisticActor
 from dualac.agents.pessimism import spread
 from dualac.types import Key, Metrics, Normals, Transition
 
@@ -41,8 +40,7 @@ def agent_view(row: Algorithm, state: State) -> AgentView:
 
 
 def optimist(row: Algorithm, state: State, obs: Array) -> TanhNormal:
-    """The explorer where it is the one who is judged."""
-    assert isinstance(row.explorer, OptimisticActor)
+    """Return the distribution of the explorer, where it is the one who is judged."""
     return row.explorer.distribution(state.explorer, agent_view(row, state), obs)
 
 

@@ -13,10 +13,7 @@ from dualac import envs
 from dualac.agents.algorithm import Algorithm
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.duals import Learnt
-from dualac.agents.explorers import UpperBoundShift
-from dualac.agents.optimist import OptimisticActor
-from dualac.agents.pessimism import Bandit, DualDescent, SubsetMin
-from dualac.agents.policies import Deterministic
+from dualac.agents.pessimism import Bandit, DualDescent
 from dualac.envs import Protocol
 from dualac.parts.paths import changes, options
 from dualac.parts.text import to_python
@@ -77,15 +74,7 @@ def show_algorithms(console: Console) -> None:
 
 def _in_short(part: Any) -> str:
     """As one would write it, with what says most about its kind even where it is the default."""
-    said = {
-        Bandit: "arms",
-        SubsetMin: "m",
-        DualDescent: "start",
-        Deterministic: "delay",
-        UpperBoundShift: "optimism",
-        OptimisticActor: "target_kl",
-    }
-    field = said.get(type(part))
+    field = part.headline
     if field is None or getattr(part, field) != type(part).__dataclass_fields__[field].default:
         return to_python(part)
     others = to_python(part).partition("(")[2]

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from dualac import envs
 from dualac.agents.algorithms import ALGORITHMS
-from dualac.agents.optimist import OptimisticActor
 from dualac.execution.pinned import answer, ask
 from dualac.experiments.survey import Unit
 from dualac.machine import compilation
@@ -71,7 +70,7 @@ def _update_weight(run: Run) -> float:
     spec, row = sizes(run.task), run.algorithm
     widths = (spec.obs_dim + spec.action_dim, *row.critic.hidden)
     connections = sum(one * other for one, other in itertools.pairwise(widths))
-    actors = (1 + isinstance(row.explorer, OptimisticActor)) / row.policy.delay
+    actors = (1 + row.explorer.learns) / row.policy.delay
     return run.batch_size * connections * (row.critic.k * (4 + 2 * actors) + 3 * actors)
 
 
