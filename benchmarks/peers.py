@@ -154,7 +154,7 @@ def racing(names: list[str], ratio: int, python: Path, folder: Path) -> Iterator
 
 
 def clock(marks: Path) -> Callable[[int], None]:
-    """Writes down when a step was done."""
+    """Write down when a step was done."""
     file = marks.open("w", buffering=1)
 
     def look(step: int) -> None:

@@ -22,7 +22,7 @@ SMALL = {"policy.hidden": (8,), "explorer.hidden": (8,), "critic.hidden": (8,)}
 
 @pytest.fixture
 def mine(tmp_path):
-    """A copy of the example in a folder of its own, as the name of its algorithm."""
+    """Copy the example to a folder of its own; return the name of its algorithm."""
     path = tmp_path / "mine.py"
     path.write_text(EXAMPLE.read_text())
     return f"{path}:cautious"
