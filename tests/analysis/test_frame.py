@@ -27,12 +27,12 @@ def test_every_run_below_a_directory_is_read_once(tmp_path: Path):
     frame = read([tmp_path, tmp_path / "dac"])
     assert len(frame.runs) == 8
     assert frame.damaged == []
-    table = collect.frame(collect.merged(frame.runs))
+    table = collect.evaluation_table(collect.merged(frame.runs))
     assert {len(column) for column in table.values()} == {8 * 11 * 2}
     assert {"run", *EVALUATION} <= set(table)
     assert table["algorithm"].count("sac") == 4 * 11 * 2
     assert set(table["state"]) == {"done"} and len(set(table["run"])) == 8
-    assert {len(column) for column in collect.frame([]).values()} == {0}
+    assert {len(column) for column in collect.evaluation_table([]).values()} == {0}
 
 
 def test_what_older_files_leave_unsaid_is_what_the_code_that_wrote_them_meant():

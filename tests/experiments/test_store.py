@@ -13,7 +13,7 @@ from tests.support.toy_units import BROKEN, toy_sweep
 
 from dualac import cli
 from dualac.analysis.data import groups
-from dualac.analysis.data.collect import frame, merged
+from dualac.analysis.data.collect import evaluation_table, merged
 from dualac.analysis.data.frame import read
 from dualac.analysis.data.status import survey
 from dualac.errors import DataError, DualacError
@@ -134,7 +134,7 @@ def test_merging_is_commutative_and_idempotent_and_the_longer_run_counts(real, t
     shutil.rmtree(gone)
 
     def of(*places):
-        return frame(merged(read(places, training_rows=0).runs))
+        return evaluation_table(merged(read(places, training_rows=0).runs))
 
     assert of(real, copy) == of(copy, real) == of(real, real, copy) == of(real)
 
@@ -165,7 +165,7 @@ def test_the_record_of_a_run_that_was_taken_up_elsewhere_tells_where(tmp_path, c
     assert "resumed at step 24: host elsewhere, command dualac train sac --steps 40" in told(
         capsys, "show", path
     )
-    hosts = set(frame(merged(read([tmp_path]).runs))["host"])
+    hosts = set(evaluation_table(merged(read([tmp_path]).runs))["host"])
     assert len(hosts) == 1 and hosts.pop().endswith("; elsewhere")
 
 

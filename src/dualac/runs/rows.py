@@ -125,21 +125,26 @@ def _refuse(path: Path, what: str, damaged: list[Damage] | None) -> list[dict[st
     return []
 
 
-def _choose(lines: list[bytes], most: int | None) -> list[int]:
-    """Choose lines evenly, with the last, and with those that cannot be rows."""
-    count = len(lines)
+def choose_evenly(count: int, most: int | None) -> list[int]:
+    """Choose at most so many of some rows, evenly, with the last."""
     if most is None or count <= most:
         return list(range(count))
     apart = (count - 1) / (most - 1) if most > 1 else 0.0
     chosen = {int(place * apart) for place in range(most)}
-    if most > 1:
-        chosen.add(count - 1)
+    return sorted(chosen | {count - 1} if most > 1 else chosen)
+
+
+def _choose(lines: list[bytes], most: int | None) -> list[int]:
+    """Choose lines evenly, with the last, and with those that cannot be rows."""
+    chosen = choose_evenly(len(lines), most)
+    if len(chosen) == len(lines):
+        return chosen
     broken = {
         number
         for number, line in enumerate(lines)
         if not (line.startswith(b"{") and line.endswith(b"}"))
     }
-    return sorted(chosen | broken)
+    return sorted(broken.union(chosen))
 
 
 def _usable(row: dict[str, Any], needed: str | None) -> bool:

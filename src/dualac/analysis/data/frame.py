@@ -6,14 +6,16 @@ may be compared; `groups` does.
 """
 
 import contextlib
+import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from dualac.analysis.data.collected import CollectedRun, find_collected, read_collected
 from dualac.analysis.data.find import find_planned
 from dualac.runs.files import Damage, DamagedFileError, read_object
 from dualac.runs.layout import EVALUATIONS, EVENTS, MACHINE, TRAINING
@@ -123,7 +125,8 @@ class Frame(NamedTuple):
 
 
 def read(places: Sequence[Path], *, training_rows: int | None = TRAINING_ROWS) -> Frame:
-    """Read the runs at or below some directories, in the order of their paths, each once.
+    """Read the runs at or below some directories, and those of tables there, in the order of their
+    paths, each once.
 
     `training_rows` None reads every row of train.jsonl.
     """
@@ -137,8 +140,48 @@ def read(places: Sequence[Path], *, training_rows: int | None = TRAINING_ROWS) -
         except DamagedFileError as error:
             damaged.append(error.damage)
             missing += [plan] if plan else []
+    tables = find_collected(places)
+    if tables:
+        plans = {os.path.realpath(plan.path): plan for plan in missing}
+        present = {os.path.realpath(path) for path, _ in found.runs}
+        for run in _read_tables(tables, damaged, training_rows):
+            path = os.path.realpath(run.path)
+            if path not in present:  # else the directory itself stands beside its table
+                runs.append(_as_record(run, plans.pop(path, None)))
+        missing = list(plans.values())
+        runs.sort(key=lambda run: run.path)
     damaged += [damage for run in runs for damage in run.damaged]
     return Frame(runs, damaged, missing)
+
+
+def _read_tables(
+    homes: Sequence[Path], damaged: list[Damage], training_rows: int | None
+) -> Iterator[CollectedRun]:
+    for home in homes:
+        try:
+            yield from read_collected(home, training_rows)
+        except DamagedFileError as error:
+            damaged.append(error.damage)
+
+
+def _as_record(run: CollectedRun, plan: PlannedRun | None) -> RunRecord:
+    """Return a run of a table as one of a directory."""
+    status = run.status
+    if plan and status.state == "done" and status.step < plan.steps:
+        reason = f"the plan goes on to step {plan.steps}"
+        status = status._replace(state="interrupted", reason=reason)
+    empty = np.array([])
+    return RunRecord(
+        path=run.path,
+        spec=run.spec,
+        machine=run.machine,
+        status=status,
+        evaluations={name: run.evaluations.get(name, empty) for name in EVALUATION},
+        training=run.training,
+        events=tuple(run.events),
+        damaged=tuple(Damage(run.path, what) for what in run.damage),
+        experiment=plan.experiment if plan else run.experiment,
+    )
 
 
 def read_run(

@@ -371,8 +371,8 @@ def status(words: list[str]) -> int:
 
 
 def collect(words: list[str]) -> int:
-    """one table of all evaluations, Parquet and CSV: dualac collect DIR..."""
-    from dualac.analysis.data.collect import frame, merged, missing, write
+    """tables of all runs, evaluations and training rows, in Parquet: dualac collect DIR..."""
+    from dualac.analysis.data.collect import merged, missing, write
     from dualac.analysis.data.frame import read
 
     parser = Parser(prog="dualac collect")
@@ -381,32 +381,33 @@ def collect(words: list[str]) -> int:
         type=Path,
         nargs="+",
         metavar="DIR",
-        help="directories of runs, perhaps of several machines",
+        help="directories of runs, or of tables of them, perhaps of several machines",
     )
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="where the table goes (the first DIR)"
+        "--out", type=Path, metavar="DIR", help="where the tables go (the first DIR)"
     )
+    parser.add_argument("--finished", action="store_true", help="only runs that are done")
     asked = parser.parse(words)
-    found = read([_directory(path) for path in asked.paths], training_rows=0)
+    found = read([_directory(path) for path in asked.paths], training_rows=None)
     for one in found.damaged[:MOST_REASONS]:
         print(f"dualac: warning: {one_line(str(one))}", file=sys.stderr)
     runs = merged(found.runs)
+    if asked.finished:
+        runs = [run for run in runs if run.status.state == "done"]
     if not runs:
         raise DataError(
-            f"no run at or below {asked.paths[0]}; dualac status {asked.paths[0]} tells what was "
-            "planned there"
+            f"no {'finished ' if asked.finished else ''}run at or below {asked.paths[0]}; dualac "
+            f"status {asked.paths[0]} tells what was planned there"
         )
     try:
-        paths = write(frame(runs), asked.out or asked.paths[0])
+        paths = write(runs, asked.out or asked.paths[0])
     except OSError as error:
         raise refusal(error.filename or "the table", error) from None
     states, gone = Counter(run.status.state for run in runs), missing(found)
     states["missing"] += len(gone)
     told = ", ".join(f"{number} {state}" for state, number in states.items() if number)
     name = _names(one.experiment for one in (*runs, *gone))
-    console.print(
-        f"{name}{len(runs)} runs ({told}): {' and '.join(map(str, paths))}", soft_wrap=True
-    )
+    console.print(f"{name}{len(runs)} runs ({told}): {', '.join(map(str, paths))}", soft_wrap=True)
     for one in gone[:MOST_REASONS]:
         console.print(
             f"missing    {one.name} on {one.task}, replay ratio {one.replay_ratio}, seed "
