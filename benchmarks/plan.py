@@ -12,7 +12,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from dualac.experiments.spec import Scale, expand, find_experiment, scaled
+from dualac.experiments.adapt import scaled
+from dualac.experiments.expand import expand
+from dualac.experiments.find import find_experiment
+from dualac.experiments.spec import Scale
 from dualac.runs.plan import claim
 from dualac.runs.state import mark_done
 from dualac.training.run import prepare

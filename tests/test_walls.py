@@ -87,7 +87,6 @@ KNOWN: dict[str, set[str]] = {
     "file": {
         "dualac.agents.pessimism",
         "dualac.cli.commands.experiments",
-        "dualac.experiments.spec",
         "dualac.training.learner",
         "dualac.training.loop",
     },

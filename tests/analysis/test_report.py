@@ -32,7 +32,10 @@ from dualac.analysis.summary.tables import differences, sensitivity
 from dualac.cli import run
 from dualac.cli.commands.analysis import known_rows
 from dualac.errors import DataError, UsageError
-from dualac.experiments.spec import Scale, expand, find_experiment, scaled, shipped
+from dualac.experiments.adapt import scaled
+from dualac.experiments.expand import expand
+from dualac.experiments.find import find_experiment, shipped
+from dualac.experiments.spec import Scale
 from dualac.parts.as_json import to_json
 from dualac.runs.versions import with_defaults
 

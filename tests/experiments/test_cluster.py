@@ -31,7 +31,7 @@ from dualac.errors import TryAgainError, UsageError
 from dualac.execution import on_ray as on_cluster
 from dualac.execution.local import Effort, Work
 from dualac.execution.on_ray import LOOPBACK, on_ray
-from dualac.experiments.spec import expand
+from dualac.experiments.expand import expand
 from dualac.experiments.survey import survey
 from dualac.machine.children import COMMAND
 from dualac.machine.messages import Progress

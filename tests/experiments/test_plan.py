@@ -9,17 +9,10 @@ from dualac.agents.algorithms import ALGORITHMS
 from dualac.analysis.figures.paper import FIGURES
 from dualac.envs import TASK_SETS
 from dualac.errors import DualacError, UsageError
-from dualac.experiments.spec import (
-    Contender,
-    Experiment,
-    Grid,
-    Scale,
-    at_scale,
-    expand,
-    find_experiment,
-    scaled,
-    shipped,
-)
+from dualac.experiments.adapt import at_scale, scaled
+from dualac.experiments.expand import expand
+from dualac.experiments.find import find_experiment, shipped
+from dualac.experiments.spec import Contender, Experiment, Grid, Scale
 from dualac.training.run import Run
 
 TASK = "gym/Pendulum-v1"

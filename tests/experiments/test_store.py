@@ -267,7 +267,7 @@ def test_what_train_takes_a_sweep_takes_for_every_agent(tmp_path):
     the directory.
     """
     from dualac.cli.commands.experiments import _read
-    from dualac.experiments.spec import expand
+    from dualac.experiments.expand import expand
 
     def runs(*words):
         return expand(_read(["--tasks", "gym/Pendulum-v1", *words])[0])

@@ -34,7 +34,10 @@ from dualac.cli.commands import experiments as cli_experiments
 from dualac.cli.sweep_progress import Watch
 from dualac.errors import DataError, LockedError, RunFailedError, TryAgainError
 from dualac.execution.local import Effort, Failure, Work, _Launcher, launch
-from dualac.experiments.spec import Experiment, Grid, Scale, expand, find_experiment, scaled
+from dualac.experiments.adapt import scaled
+from dualac.experiments.expand import expand
+from dualac.experiments.find import find_experiment
+from dualac.experiments.spec import Experiment, Grid, Scale
 from dualac.experiments.survey import Unit, look, survey
 from dualac.experiments.sweep import Orders, order, sweep
 from dualac.machine.cores import usable_cores

@@ -17,7 +17,8 @@ from dualac.analysis.data.frame import read
 from dualac.analysis.data.groups import group
 from dualac.analysis.data.status import survey as survey_status
 from dualac.execution.local import Failure, Work
-from dualac.experiments.spec import Experiment, Grid, expand
+from dualac.experiments.expand import expand
+from dualac.experiments.spec import Experiment, Grid
 from dualac.experiments.survey import survey as survey_plan
 from dualac.experiments.sweep import Orders, sweep
 from dualac.runs.lock import owned

@@ -114,8 +114,10 @@ def _print_columns(console: Console, rows: list[tuple[str, ...]]) -> None:
 
 def show_experiments(console: Console) -> None:
     """The experiments that are shipped, with what they would take here."""
+    from dualac.experiments.adapt import at_scale
     from dualac.experiments.cost import estimate, rough
-    from dualac.experiments.spec import at_scale, expand, find_experiment, shipped
+    from dualac.experiments.expand import expand
+    from dualac.experiments.find import find_experiment, shipped
     from dualac.experiments.survey import Unit
 
     lines: list[tuple[str, ...]] = [("", "runs", "core-hours", "disk", "")]

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from dualac.execution.local import Effort, Failure, Work, launch
 from dualac.experiments.cost import memory, weight
-from dualac.experiments.spec import Experiment, expand
+from dualac.experiments.expand import expand
+from dualac.experiments.spec import Experiment
 from dualac.experiments.survey import Unit, survey
 from dualac.machine.disk import refusal
 from dualac.machine.memory import available_memory

@@ -26,7 +26,7 @@ def sweep(words: list[str]) -> int:
     """run an experiment: dualac sweep benchmark --scale small; dualac sweep --algorithms dac,sac
     --tasks dmc/cheetah-run --seeds 2 --steps 50k
     """
-    from dualac.experiments.spec import expand
+    from dualac.experiments.expand import expand
 
     experiment, asked = _read(words)
     out = asked.out or Path("runs") / experiment.name
@@ -57,7 +57,8 @@ def _read(words: list[str]) -> tuple[Any, argparse.Namespace]:
     """
     from dualac import envs
     from dualac.agents.algorithms import ALGORITHMS
-    from dualac.experiments.spec import agents, overridden, resolve_tasks
+    from dualac.experiments.adapt import agents, overridden
+    from dualac.experiments.expand import resolve_tasks
     from dualac.training.run import Run
 
     parser = _parser()
@@ -185,7 +186,9 @@ def _parser() -> Parser:
 
 def _experiment(asked: argparse.Namespace) -> Any:
     """The experiment that is named, as it is asked for; or one made of the command line alone."""
-    from dualac.experiments.spec import Experiment, Grid, Scale, at_scale, find_experiment, scaled
+    from dualac.experiments.adapt import at_scale, scaled
+    from dualac.experiments.find import find_experiment
+    from dualac.experiments.spec import Experiment, Grid, Scale
 
     listed = {
         name: tuple(_listed(getattr(asked, name), f"--{name}")) for name in ("algorithms", "tasks")
@@ -277,7 +280,7 @@ def _scale_note(asked: argparse.Namespace) -> str:
 def _carry_out(experiment: Any, out: Path, asked: argparse.Namespace) -> int:
     from dualac.cli.sweep_progress import Watch
     from dualac.execution.local import launch
-    from dualac.experiments.spec import expand
+    from dualac.experiments.expand import expand
     from dualac.experiments.survey import count_states, survey
     from dualac.experiments.sweep import Orders
     from dualac.experiments.sweep import sweep as carry_out
