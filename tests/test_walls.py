@@ -103,7 +103,6 @@ KNOWN: dict[str, set[str]] = {
     },
     "word": {
         "src/dualac/agents",
-        "src/dualac/analysis",
         "src/dualac/cli",
         "src/dualac/envs",
         "src/dualac/execution",
@@ -115,10 +114,6 @@ KNOWN: dict[str, set[str]] = {
         "tests/agents/test_risk.py",
         "tests/agents/test_spelling.py",
         "tests/agents/test_update.py",
-        "tests/analysis/test_browser.py",
-        "tests/analysis/test_compare.py",
-        "tests/analysis/test_frame.py",
-        "tests/analysis/test_report.py",
         "tests/bench/test_bench.py",
         "tests/cli/test_cli.py",
         "tests/cli/test_doctor.py",

@@ -117,12 +117,12 @@ def test_a_chart_is_read_by_pointing_and_by_keys(tab: Page, report: Path):
     tab.move(2, 2)
     tab.wait(f"{tip}.hidden")
     tab.run("document.querySelector('figure[data-chart=efficiency] svg').focus()")
-    told = []
+    heads = []
     for key in ("Home", "ArrowRight", "End"):
         tab.press(key)
         tab.wait(f"!{tip}.hidden")
-        told.append(tab.run(f"{tip}.querySelector('b').textContent"))
-    assert told == ["0", "10k", "100k"]
+        heads.append(tab.run(f"{tip}.querySelector('b').textContent"))
+    assert heads == ["0", "10k", "100k"]
     assert_well(tab)
 
 

@@ -22,10 +22,10 @@ def test_two_seeds_are_not_enough_to_tell_apart_what_is_near(
 ):
     write_sweep(tmp_path, {"mine": 0.5, "yours": 0.49}, ["dmc/cheetah-run"], 2)
     assert run(["compare", str(tmp_path)]) == 0
-    told = capsys.readouterr().out
-    assert "not separable with 2 seeds" in told
-    assert "more seeds of each" in told or "no number of seeds" in told
-    assert "█" in told
+    text = capsys.readouterr().out
+    assert "not separable with 2 seeds" in text
+    assert "more seeds of each" in text or "no number of seeds" in text
+    assert "█" in text
 
 
 def test_many_seeds_tell_apart_what_is_far(tmp_path: Path):
@@ -43,9 +43,9 @@ def test_the_report_and_the_comparison_pair_by_one_rule(tmp_path: Path):
         write_run(tmp_path, "dac", seed=seed, final=luck + 0.02 + 0.002 * seed)
         write_run(tmp_path, "sac", seed=seed, final=luck)
     assert "dac is above sac: +0.02" in compare([tmp_path]).sentences[0]
-    told = " ".join(headline(summarise(read([tmp_path]))))
-    assert "It is above sac by 0.024 [" in told
-    assert "with 5 seeds; a run of it" in told
+    sentences = " ".join(headline(summarise(read([tmp_path]))))
+    assert "It is above sac by 0.024 [" in sentences
+    assert "with 5 seeds; a run of it" in sentences
 
 
 def test_few_seeds_without_spread_are_no_certainty(tmp_path: Path):
@@ -116,8 +116,8 @@ def test_unlike_replay_ratios_are_said(tmp_path: Path):
 def test_json_is_one_object_without_nan(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     write_sweep(tmp_path, {"mine": 0.5, "yours": 0.4}, ["gym/Pendulum-v1"], 2)
     assert run(["compare", str(tmp_path), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
-    assert [row["label"] for row in told["rows"]] == ["mine", "yours"]
+    answer = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert [row["label"] for row in answer["rows"]] == ["mine", "yours"]
 
 
 def test_bounds_make_scores_of_returns(tmp_path: Path):
@@ -127,7 +127,7 @@ def test_bounds_make_scores_of_returns(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "message"),
     [
         (["{empty}"], 65, "no run at or below"),
         (["{one}"], 64, "give a second"),
@@ -140,11 +140,11 @@ def test_bounds_make_scores_of_returns(tmp_path: Path):
         ([], 64, "RUN"),
     ],
 )
-def test_what_makes_no_sense_is_one_line(tmp_path: Path, words: list[str], code: int, told: str):
+def test_what_makes_no_sense_is_one_line(tmp_path: Path, words: list[str], code: int, message: str):
     (tmp_path / "empty").mkdir()
     write_run(tmp_path / "one")
     write_run(tmp_path / "other", task="dmc/walker-run")
-    with pytest.raises((UsageError, DataError), match=told) as error:
+    with pytest.raises((UsageError, DataError), match=message) as error:
         run(
             [
                 "compare",

@@ -262,10 +262,10 @@ def test_a_copy_counts_once_and_a_contradiction_is_an_error_with_both_paths(tmp_
     assert [run.path for run in grouped.groups[0].runs] == [first]
     assert len(grouped.notes) == 1
     other = write_run(tmp_path / "c", seed=0, final=0.9)
-    with pytest.raises(DataError, match="their rows differ") as told:
+    with pytest.raises(DataError, match="their rows differ") as error:
         group(read([tmp_path]).runs)
-    assert str(first) in str(told.value)
-    assert str(other) in str(told.value)
+    assert str(first) in str(error.value)
+    assert str(other) in str(error.value)
 
 
 def test_what_a_score_is_depends_on_the_suite(tmp_path: Path):

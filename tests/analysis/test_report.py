@@ -179,9 +179,9 @@ def test_a_sweep_half_done_says_so_and_compares_where_all_have_been(tmp_path: Pa
     write_sweep(tmp_path / "more", {"td3": 0.3}, ["dmc/cheetah-run"], 2, reached=60_000)
     found = summary(tmp_path)
     assert found.panels[0].at == 60_000
-    told = " ".join(headline(found))
-    assert "Not finished: 2 interrupted. These numbers will change." in told
-    assert "the score at 60k steps" in told
+    sentences = " ".join(headline(found))
+    assert "Not finished: 2 interrupted. These numbers will change." in sentences
+    assert "the score at 60k steps" in sentences
     assert [one.label for one in summary(tmp_path, at=100_000).panels[0].groups] == ["dac", "sac"]
 
 
@@ -219,9 +219,9 @@ def test_one_run_that_died_early_does_not_take_the_others_back(tmp_path: Path):
     found = summary(tmp_path)
     assert found.panels[0].at == 100_000
     assert [one.label for one in found.panels[0].apart] == ["gpl"]
-    told = {one.kind: one.text for one in problems(found)}
-    assert "the critic's loss is not finite" in told["failed"]
-    assert "gpl" in told["not compared"]
+    texts = {one.kind: one.text for one in problems(found)}
+    assert "the critic's loss is not finite" in texts["failed"]
+    assert "gpl" in texts["not compared"]
 
 
 def test_tasks_without_bounds_are_plotted_and_enter_no_aggregate(tmp_path: Path):
@@ -304,7 +304,7 @@ def test_hostile_names_are_drawn_as_they_are_written(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("file", "where", "value", "told"),
+    ("file", "where", "value", "message"),
     [
         ("run.json", ["name"], "d\ud800ac", ""),
         ("run.json", ["task"], "dmc/\ud800", ""),
@@ -318,7 +318,7 @@ def test_hostile_names_are_drawn_as_they_are_written(tmp_path: Path):
     ],
 )
 def test_no_value_of_a_file_makes_a_report_fail(
-    tmp_path: Path, file: str, where: list[str], value: Any, told: str
+    tmp_path: Path, file: str, where: list[str], value: Any, message: str
 ):
     write_run(tmp_path / "runs", "sac")
     path = write_run(tmp_path / "runs") / file
@@ -342,9 +342,9 @@ def test_no_value_of_a_file_makes_a_report_fail(
             == 0
         )
     assert [
-        one.what for one in read([tmp_path / "runs"]).damaged if told and told in one.what
-    ] or not told
-    assert len(read([tmp_path / "runs"]).runs) == (1 if told else 2)
+        one.what for one in read([tmp_path / "runs"]).damaged if message and message in one.what
+    ] or not message
+    assert len(read([tmp_path / "runs"]).runs) == (1 if message else 2)
 
 
 def test_a_folder_whose_name_is_no_text_is_linked(tmp_path: Path):
@@ -444,7 +444,7 @@ def test_figures_for_a_paper(tmp_path: Path, kind: Format):
 
 
 @pytest.mark.parametrize(
-    ("words", "error", "told"),
+    ("words", "error", "message"),
     [
         (["{nowhere}"], DataError, "is not a directory"),
         (["{empty}", "--format", "pdf"], DataError, "nothing to draw"),
@@ -457,10 +457,10 @@ def test_figures_for_a_paper(tmp_path: Path, kind: Format):
     ],
 )
 def test_what_cannot_be_done_is_one_line(
-    tmp_path: Path, words: list[str], error: type[Exception], told: str
+    tmp_path: Path, words: list[str], error: type[Exception], message: str
 ):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(error, match=re.escape(told)):
+    with pytest.raises(error, match=re.escape(message)):
         run(
             [
                 "report",

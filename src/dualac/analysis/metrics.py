@@ -43,7 +43,10 @@ _METRICS = (
         "disagreement", "critics' spread, optimist / pessimist", ("train/optimist_spread_ratio",)
     ),
     Metric(
-        "data_distance", "data's distance from the policy, in deviations", ("train/data_distance",)
+        "data_distance",
+        "data's distance from the policy, in deviations",
+        ("train/data_distance",),
+        logarithmic=True,
     ),
     Metric("temperature", "temperature", ("train/ent_coef",), logarithmic=True, symbol="alpha"),
     Metric("saturation", "mean |pre-tanh action|", ("train/saturation",)),

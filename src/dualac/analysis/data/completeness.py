@@ -91,20 +91,22 @@ def describe_seeds(
         ]
         for one in groups
     }
-    told = describe_counts(
+    seeds = describe_counts(
         {label: [(sum(some), len(some)) for some in tasks] for label, tasks in counts.items()}
     )
-    return f"Seeds of each task: {told}. {describe_missing(groups, missing)}"
+    return f"Seeds of each task: {seeds}. {describe_missing(groups, missing)}"
 
 
 def describe_counts(counts: Mapping[str, Sequence[tuple[int, int]]]) -> str:
     """By algorithm, of each task: how many seeds have a number, of how many runs."""
-    told = {}
+    texts = {}
     for label, tasks in counts.items():
         some, of = (format_range([pair[place] for pair in tasks]) for place in (0, 1))
-        told[label] = some if all(there == all_of for there, all_of in tasks) else f"{some} of {of}"
-    usual = Counter(told.values()).most_common(1)[0][0] if told else "0"
-    others = [f"{label} has {some}" for label, some in told.items() if some != usual]
+        texts[label] = (
+            some if all(there == all_of for there, all_of in tasks) else f"{some} of {of}"
+        )
+    usual = Counter(texts.values()).most_common(1)[0][0] if texts else "0"
+    others = [f"{label} has {some}" for label, some in texts.items() if some != usual]
     return f"{usual}; {join_names(others)}" if others else usual
 
 

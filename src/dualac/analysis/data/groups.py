@@ -99,11 +99,13 @@ def group(
     for run in runs:
         other = _departure(rules(run), usual[run.suite])
         if other and unlike == "refuse":
-            told = ", ".join(
+            rules_apart = ", ".join(
                 f"{name} {short(value)}, not {short(dict(usual[run.suite])[name])}"
                 for name, value in other
             )
-            refused.append((run, f"played by other rules than the rest of {run.suite}: {told}"))
+            refused.append(
+                (run, f"played by other rules than the rest of {run.suite}: {rules_apart}")
+            )
             continue
         cells[
             run.name,
@@ -305,12 +307,10 @@ def _each_once(runs: list[RunRecord], label: str, notes: list[str]) -> list[RunR
         if first is run:
             continue
         if not agree(first, run, ("step", "return", "success")):
-            told = (
-                f"{first.path} and {run.path} are both {label} on {run.task}, seed {run.seed}, and "
-                "their rows differ"
-            )
             raise DataError(
-                f"{told}; report on one of their directories at a time, or remove one of the two"
+                f"{first.path} and {run.path} are both {label} on {run.task}, seed {run.seed}, and "
+                "their rows differ; report on one of their directories at a time, or remove one of "
+                "the two"
             )
         notes.append(f"{run.path} is a copy of {first.path} and was counted once")
     return sorted(cells.values(), key=lambda one: (one.task, one.seed))

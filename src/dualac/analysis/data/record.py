@@ -13,7 +13,8 @@ from dualac.analysis.data.frame import RunRecord
 from dualac.analysis.summary.compare import sparkline
 
 
-def told(run: RunRecord) -> Iterator[str]:
+def describe_run(run: RunRecord) -> Iterator[str]:
+    """Yield the lines of `dualac show`."""
     machine, spec = run.machine, run.spec
     yield f"run        {run.path}"
     yield (

@@ -429,7 +429,7 @@ def _names(experiments: Iterable[str]) -> str:
 def show(words: list[str]) -> int:
     """one run: what it is, where and from what it was made, its curve: dualac show RUN"""
     from dualac.analysis.data.frame import read
-    from dualac.analysis.data.record import told
+    from dualac.analysis.data.record import describe_run
     from dualac.runs.layout import SPEC
 
     parser = Parser(prog="dualac show")
@@ -443,7 +443,7 @@ def show(words: list[str]) -> int:
     frame = read([asked.path])
     if not frame.runs:
         raise DataError(str(frame.damaged[0]))
-    for line in told(frame.runs[0]):
+    for line in describe_run(frame.runs[0]):
         console.print(line, soft_wrap=True)
     return 0
 
