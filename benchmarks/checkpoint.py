@@ -14,13 +14,14 @@ from pathlib import Path
 
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.envs import Protocol, canonical
-from dualac.training import loop
+from dualac.training.loop import train
 from dualac.training.run import Run, prepare
+from dualac.training.session import Session
 
 spent: list[float] = []
 
 
-def timed_checkpoint(session: loop.Session, write=loop.Session.checkpoint) -> None:
+def timed_checkpoint(session: Session, write=Session.checkpoint) -> None:
     began = time.perf_counter()
     write(session)
     spent.append(time.perf_counter() - began)
@@ -28,7 +29,7 @@ def timed_checkpoint(session: loop.Session, write=loop.Session.checkpoint) -> No
 
 def main() -> None:
     task, steps = (sys.argv[1:] + ["dmc/cheetah-run", "20000"][len(sys.argv) - 1 :])[:2]
-    loop.Session.checkpoint = timed_checkpoint
+    Session.checkpoint = timed_checkpoint
     with tempfile.TemporaryDirectory() as folder:
         run = Run(
             "dac",
@@ -40,10 +41,10 @@ def main() -> None:
         )
         path = prepare(run, Path(folder))
         began = time.perf_counter()
-        loop.train([path], lambda message: None)
+        train([path], lambda message: None)
         whole = time.perf_counter() - began
         began = time.perf_counter()
-        session = loop.Session([path], lambda message: None, tensorboard=False)
+        session = Session([path], lambda message: None)
         session.start(allow_inexact=False)
         ready = time.perf_counter() - began
         session.close()

@@ -32,7 +32,9 @@ def main() -> None:
         other.move_to(core)
     agent = make_agent(("dac"), env.observation_space.shape[0], env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
     state = jax.jit(agent.init)(jax.random.key(0))
-    exploit = jax.jit(lambda state, obs: agent.exploit(state, (), obs)[0])
+    exploit = jax.jit(
+        lambda state, obs: agent.exploit(state, agent.begin(jax.random.key(0)), obs)[0]
+    )
 
     def act(obs: np.ndarray) -> np.ndarray:
         return np.asarray(exploit(state, obs))
@@ -42,7 +44,7 @@ def main() -> None:
     for _ in range(ROUNDS):
         for players in ([env], [env, *beside]):
             began = time.perf_counter()
-            rows.append(evaluate(players, act, range(int(episodes))))
+            rows.append(evaluate(players, lambda seed: act, range(int(episodes))))
             took[len(players)].append(time.perf_counter() - began)
     assert all(one == rows[0] for one in rows)
     alone, together = (median(times) for times in took.values())

@@ -30,7 +30,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
-from unittest import mock
 
 TASK, WARMUP, TURN = "HalfCheetah-v5", 1_000, 5.0
 SETTLED = 100  # steps of learning after which all that is compiled is compiled
@@ -167,21 +166,25 @@ def learn_ours(_: str, algorithm: str, ratio: int, marks: Path) -> None:
     from dualac.bench.training import undisturbed
     from dualac.machine.compilation import use_compilation_cache
     from dualac.machine.cores import pin, usable_cores
-    from dualac.training import loop
+    from dualac.training.loop import train
+    from dualac.training.rollout import Rollout
     from dualac.training.run import prepare
 
     pin(len(usable_cores()))
     use_compilation_cache()
     run = undisturbed(algorithm, f"gym/{TASK}", steps=FOREVER, warmup=WARMUP, replay_ratio=ratio)
-    look, steps = clock(marks), loop.Session.steps
+    look = clock(marks)
 
-    def watched(self: Any) -> Iterator[int]:
-        for step in steps(self):
+    class Watched(Rollout):
+        """A rollout that notes when each of its steps is over."""
+
+        def step(self, action: Any, step: int) -> float | None:
+            value = super().step(action, step)
             look(step)
-            yield step
+            return value
 
-    with tempfile.TemporaryDirectory() as out, mock.patch.object(loop.Session, "steps", watched):
-        loop.train([prepare(run, Path(out))], lambda message: None)
+    with tempfile.TemporaryDirectory() as out:
+        train([prepare(run, Path(out))], lambda message: None, make_rollout=Watched)
 
 
 def learn_theirs(library: str, algorithm: str, ratio: int, marks: Path) -> None:

@@ -4,11 +4,12 @@ loop does between two calls of the learner.
 taskset -c 0 .venv/bin/python benchmarks/step.py [dac] [dmc/cheetah-run] [--replay-ratio 2]
 [--threads 1]
 
-Of each an eighth of its calls are faster than what is told here: a busy machine counts much like an
-idle one.
+Of each an eighth of its calls are faster than what is printed here: a busy machine counts much like
+an idle one.
 """
 
 import argparse
+import contextlib
 import tempfile
 import time
 from collections import defaultdict
@@ -20,17 +21,21 @@ from unittest import mock
 
 from dualac.bench.training import undisturbed
 from dualac.machine.cores import pin
-from dualac.training import learner, loop, replay
-from dualac.training import rollout as member
+from dualac.runs.lock import owned
+from dualac.training.learner import Learner
+from dualac.training.loop import steps
+from dualac.training.replay import Replay
+from dualac.training.rollout import Rollout
 from dualac.training.run import prepare
+from dualac.training.session import Session
 
 STEPS, WARMUP, SETTLED = 1_500, 500, 900  # of which so many at the end are counted
 PARTS: tuple[tuple[str, type, str], ...] = (
-    ("an action, decided with the updates before it", learner.Learner, "explore"),
-    ("the environment, and storing what it answered", member.Rollout, "step"),
-    ("drawing the minibatches", replay.Replay, "sample"),
-    ("the updates: handing them over", learner.Learner, "learn"),
-    ("the updates: waiting for them", learner.Learner, "diverged"),
+    ("an action", Learner, "explore"),
+    ("the environment, and storing what it answered", Rollout, "step"),
+    ("drawing the minibatches", Replay, "sample"),
+    ("the updates: handing them over", Learner, "learn"),
+    ("the updates: waiting for them", Learner, "diverged"),
 )
 
 
@@ -75,20 +80,15 @@ def main() -> None:
     )
     whole: list[float] = []
 
-    def beat(self: Any) -> Iterator[int]:
-        before = time.perf_counter()
-        for step in steps(self):
-            whole.append(time.perf_counter() - before)
-            yield step
+    with tempfile.TemporaryDirectory() as out, watched() as times:
+        path = prepare(run, Path(out))
+        session = Session([path], lambda message: None)
+        with owned(path), contextlib.closing(session):
+            session.start(allow_inexact=False)
             before = time.perf_counter()
-
-    steps = loop.Session.steps
-    with (
-        tempfile.TemporaryDirectory() as out,
-        watched() as times,
-        mock.patch.object(loop.Session, "steps", beat),
-    ):
-        loop.train([prepare(run, Path(out))], lambda message: None)
+            for _ in steps(session):
+                whole.append(time.perf_counter() - before)
+                before = time.perf_counter()
     parts = {name: times[name][-SETTLED:-1] for name, _, _ in PARTS}
     beside = [
         step - sum(known) for step, *known in zip(whole[-SETTLED:-1], *parts.values(), strict=True)

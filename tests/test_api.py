@@ -122,7 +122,7 @@ def test_a_policy_is_the_learners_own_exploit(finished):
     learner.restore([Checkpoints(finished.path, finished.run.identity()).peek()[0]])
     policy = dualac.load_policy(finished.path)
     for obs in np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32):
-        assert np.array_equal(policy(obs), learner.exploit(0)(obs))
+        assert np.array_equal(policy(obs), learner.exploit(0)(0)(obs))
 
 
 def test_a_policy_scores_what_its_last_evaluation_did(finished):
@@ -197,10 +197,14 @@ def test_an_agent_is_functions_that_can_be_traced(row):
     import jax
 
     agent = dualac.make_agent(row, obs_dim=3, action_dim=2)
-    assert all(callable(function) for function in agent)
+    assert agent._fields == (
+        *("init", "noise", "update", "begin", "explore", "exploit"),
+        *("value", "diagnose", "observe_return", "reset"),
+    )
     state = jax.eval_shape(agent.init, jax.random.key(0))
     action, memory = jax.eval_shape(
-        lambda state: agent.exploit(state, (), np.zeros(3, np.float32)), state
+        lambda state: agent.exploit(state, agent.begin(jax.random.key(0)), np.zeros(3, np.float32)),
+        state,
     )
     assert action.shape == (2,)
     assert memory == ()

@@ -7,7 +7,7 @@ import jax
 from jaxtyping import Array, Float
 
 State = Any  # one tree of arrays; each part of an algorithm owns one field of it
-Memory = Any  # what acting remembers within an episode; () for every model-free agent
+Memory = Any  # what acting remembers within an episode, arrays of numbers; () if nothing
 Metrics = dict[str, Array]
 Key = jax.Array
 Normals = Float[Array, "*batch action"]  # standard normals, of which an actor makes its actions
@@ -35,26 +35,27 @@ class Transition(NamedTuple):
 
 
 class Agent(NamedTuple):
-    """Pure functions. Nothing here knows of seeds, files or environments."""
+    """An algorithm on a task, as pure functions. They know of no seeds, files or environments."""
 
     init: Callable[[Key], State]
-    # (key, how many numbers a batch's actions are) -> all that one update leaves to chance
+    """(key): make the state"""
     noise: Callable[[Key, int], Any]
-    # (state, batch, noise, count): `count` updates came before; a NaN metric was not measured
+    """(key, numbers in a batch's actions): draw all that one update leaves to chance"""
     update: Callable[[State, Transition, Any, Any], tuple[State, Metrics]]
+    """(state, batch, noise, count): make one update, the first after `count` others; a metric that
+    is NaN was not measured"""
+    begin: Callable[[Key], Memory]
+    """(key): make the memory of an episode"""
     explore: Callable[[State, Memory, Array, Key], tuple[Array, Memory]]
+    """(state, memory, obs, key): return training's action, and the memory after it"""
     exploit: Callable[[State, Memory, Array], tuple[Array, Memory]]
-    observe_return: Callable[[State, Array, Key], State]  # what an episode returned
-    reset: Callable[
-        [State, Key], State
-    ]  # networks, scalars and optimisers afresh; what knows only about the task stays
-    restart_explorer: Callable[[State, Key], State]
-    judged: Callable[
-        [State], State
-    ]  # the part that `exploit` reads: passing on the rest would cost half the time of an action
-    exploring: Callable[[State], State]  # the part that `explore` reads
-    diagnose: Callable[
-        [State, Transition], Metrics
-    ]  # what is too dear to be measured at every update
-    value: Callable[[State, Array, Array], Float[Array, "batch"]]  # the critics' mean
-    valuing: Callable[[State], State]  # the part that `value` reads
+    """(state, memory, obs): return the learned policy's action, and the memory after it"""
+    value: Callable[[State, Array, Array], Float[Array, "batch"]]
+    """(state, obs, action): return the critics' mean"""
+    diagnose: Callable[[State, Transition], Metrics]
+    """(state, batch): measure what is too expensive for every update"""
+    observe_return: Callable[[State, Array, Key], State]
+    """(state, episode's return, key): learn from how an episode went"""
+    reset: Callable[..., State]
+    """(state, key, only_explorer=False): start networks, scalars and optimisers afresh, or the
+    explorer alone; what is known of the task stays"""

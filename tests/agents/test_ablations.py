@@ -23,9 +23,7 @@ def optimist(some, obs):
 
 
 def test_only_the_optimist_is_judged_where_it_is_alone(only_optimist):
-    judged = only_optimist.exploit(only_optimist.agent.judged(only_optimist.state), (), BATCH.obs)[
-        0
-    ]
+    judged, _ = only_optimist.exploit(only_optimist.state, (), BATCH.obs)
     np.testing.assert_allclose(judged, optimist(only_optimist, BATCH.obs).mode(), atol=1e-6)
     pessimist = only_optimist.row.policy.exploit(only_optimist.state.policy, BATCH.obs)
     assert np.abs(judged - pessimist).max() > 1e-4

@@ -20,6 +20,7 @@ from dualac.agents.pessimism import Bandit, DualDescent, ExactCertainty, Fixed, 
 from dualac.agents.policies import Deterministic, Soft
 from dualac.errors import UsageError
 from dualac.parts.paths import options, replaced
+from dualac.training.packed_state import PackedState
 
 OBS = tiny.batch_of(3).obs
 
@@ -223,10 +224,13 @@ def test_the_value_of_an_action_is_the_critics_mean(each):
     )
 
 
-def test_who_is_judged_is_all_that_exploiting_needs(each):
+def test_what_exploiting_reads_is_all_that_it_needs(each):
+    packed = PackedState(each.state)
+    held = packed.pack(each.state)
+    reads = packed.read_by(each.agent.exploit, each.agent.begin(jax.random.key(0)), OBS)
+    part = packed.unpack({number: held[number] for number in reads})
     np.testing.assert_array_equal(
-        each.exploit(each.agent.judged(each.state), (), OBS)[0],
-        each.exploit(each.state, (), OBS)[0],
+        each.exploit(part, (), OBS)[0], each.exploit(each.state, (), OBS)[0]
     )
 
 
@@ -247,7 +251,7 @@ def test_a_reset_starts_all_afresh_but_the_bandit(name, kept, request):
 def test_the_explorer_can_start_afresh_alone(dac):
     key = jax.random.key(5)
     restarted, started = tiny.compiled(
-        lambda state: (dac.agent.restart_explorer(state, key), dac.agent.init(key))
+        lambda state: (dac.agent.reset(state, key, only_explorer=True), dac.agent.init(key))
     )(dac.state)
     assert tiny.same(restarted.explorer, started.explorer)
     assert tiny.same(restarted._replace(explorer=()), dac.state._replace(explorer=()))

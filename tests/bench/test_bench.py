@@ -1,4 +1,4 @@
-"""What `dualac bench` counts and tells. How long anything takes is no matter for a test."""
+"""What `dualac bench` counts and prints. How long anything takes is no matter for a test."""
 
 import json
 
@@ -14,7 +14,6 @@ from dualac.bench.learner import count_gflop, needed
 from dualac.bench.load import Load
 from dualac.errors import DataError, DualacError, UsageError
 from dualac.execution import pinned
-from dualac.machine import cores
 from dualac.ops import reference_only
 from dualac.types import Transition
 
@@ -48,9 +47,9 @@ def test_an_update_of_the_paper_s_size_has_its_known_work():
         )
         batch = Transition(wide, jax.ShapeDtypeStruct((256, 6), jnp.float32), flat, flat, wide)
         with reference_only():
-            works[name] = count_gflop(
-                needed(jax.make_jaxpr(agent.update)(state, batch, jax.random.key(0), np.uint32(0)))
-            )
+            noise = agent.noise(jax.random.key(0), 256 * 6)
+            program = jax.make_jaxpr(agent.update)(state, batch, noise, np.uint32(0))
+            works[name] = count_gflop(needed(program))
     assert works["dac"] == pytest.approx(0.869, abs=0.001)
     assert works["sac"] == pytest.approx(0.578, abs=0.001)
 
@@ -95,8 +94,8 @@ def test_the_learner_s_figures_are_one_object_a_table_and_a_picture(monkeypatch,
         )
         == 0
     )
-    told = json.loads(capsys.readouterr().out)
-    assert {"ms_per_update", "gflop_per_update", "sgemm_gflops", "percent_of_sgemm"} <= set(told)
+    figures = json.loads(capsys.readouterr().out)
+    assert {"ms_per_update", "gflop_per_update", "sgemm_gflops", "percent_of_sgemm"} <= set(figures)
     assert (
         asked["kinds"][0][0] == "dac"
         and asked["kinds"][0][1]["batch"] == 128
@@ -124,7 +123,7 @@ def fail():
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("argv", "reason"),
     [
         (("lerner",), "did you mean learner"),
         (("learner", "dacc"), "did you mean dac"),
@@ -133,7 +132,7 @@ def fail():
         (("learner", "dac", "--critics", "1"), "one critic disagrees with nobody"),
         (("envs", "--plot", "figure.txt"), "--plot draws .png"),
         (("envs", "--plot", "nowhere/figure.png"), "no directory"),
-        (("learner", "--threads", "99"), "not 99"),
+        (("learner", "--threads", "9999"), "not 9999"),
         (("learner", "--rounds", "0"), "--rounds"),
         (("train", "dac", "dmc/chetah-run"), "cheetah-run"),
         (("train", "--steps", "3"), "at least 500"),
@@ -141,10 +140,9 @@ def fail():
         (("envs", "--stps", "3"), "--steps"),
     ],
 )
-def test_wrong_words_are_one_line(words, told, monkeypatch):
-    monkeypatch.setattr(cores, "usable_cores", lambda: [0, 1])
-    with pytest.raises(UsageError, match=told):
-        cli.run(["bench", *words])
+def test_wrong_words_are_one_line(argv, reason):
+    with pytest.raises(UsageError, match=reason):
+        cli.run(["bench", *argv])
 
 
 def test_a_training_is_timed_in_the_learner_and_outside_it():
@@ -172,13 +170,11 @@ def test_memory_is_that_of_a_whole_run(capsys):
         row["beside_the_replay"]
         == max(row["new_bytes"], row["resumed_bytes"]) - row["replay_bytes"]
     )
-    assert 200e6 < row["beside_the_replay"] < 500e6
+    assert 200e6 < row["beside_the_replay"] < 700e6
 
 
-def test_a_pack_of_seeds_is_measured_against_a_fuller_replay_too(monkeypatch):
-    monkeypatch.setattr(scaling, "GRIDS", {})
-    monkeypatch.setattr(scaling, "FILLS", (10, 20))
+def test_a_pack_of_seeds_is_measured_against_a_fuller_replay_too():
     load = Load(batch=4, replay_ratio=1, seeds=2, width=4)._asdict()
-    (row,) = scaling.measure("sac", load, rounds=1)
+    (row,) = scaling.measure("sac", load, rounds=1, grids={}, fills=(10, 20))
     assert row["what"] == "buffer_fill"
     assert all(seconds > 0 for seconds in row["seconds"])

@@ -151,7 +151,9 @@ def test_training_counts_single_steps_and_says_so():
 
 
 def test_both_kinds_of_success_are_stored_and_the_protocol_chooses_the_score():
-    rows = evaluate([make(env_toys.register("Counting-v0", Counting))], lambda obs: ZERO, [0])
+    rows = evaluate(
+        [make(env_toys.register("Counting-v0", Counting))], lambda seed: lambda obs: ZERO, [0]
+    )
     assert rows == [
         {
             "episode": 0,

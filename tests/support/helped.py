@@ -27,9 +27,9 @@ def learned(name: str) -> dict[str, np.ndarray]:
         batch = Transition._make(
             np.tanh(draw.normal(size=shape)).astype(np.float32) for shape in shapes
         )
-        learner.learn([batch], [np.ones(3, np.float32)], step)
+        learner.learn([batch], step)
         learner.observe_return([float(step)], step)
-    learner.explore([np.ones(3, np.float32)], 14)
+    learner.explore([np.ones(3, np.float32)], [0], 14)
     assert learner.diverged() == []
     return learner.save(0)
 

@@ -1,8 +1,8 @@
 """A training in several lives, each ended by SIGKILL at an exact place, but for the last.
 
-python -m tests.support.killed [--aside] RUN WHERE:WHEN...
+python -m tests.support.killed [--beside] RUN WHERE:WHEN...
 
---aside    evaluations go on beside the learner, however short they are
+--beside   evaluations go on beside the learner, however short they are
 
 WHERE:WHEN is one of
 step:N     as the environment answers to step N
@@ -25,11 +25,22 @@ from unittest import mock
 # Before the fork: imported once for all lives, and the simulator too. No life has started a JAX
 # device yet, so each is as good as a fresh process.
 from dualac import envs
-from dualac.machine.cores import _others, usable_cores
-from dualac.training import checkpoint, learner, loop
-from dualac.training import evaluation as evaluate
-from dualac.training import rollout as member
+from dualac.machine.cores import usable_cores
+from dualac.training import checkpoint
+from dualac.training.evaluation import Evaluator
+from dualac.training.learner import Learner
+from dualac.training.loop import train
+from dualac.training.rollout import Rollout
 from dualac.training.run import load
+from dualac.training.session import Session
+
+
+class BesideRollout(Rollout):
+    """A rollout whose evaluations go on beside the learner, however short they are."""
+
+    def __init__(self, path, flags, *, together):
+        super().__init__(path, flags, together=together)
+        self.evaluator = Evaluator(self.eval_env, usable_cores()[-1:], short=-1.0)
 
 
 def die() -> None:
@@ -57,19 +68,16 @@ def prepare_to_die(where: str, when: int) -> None:
     partial = f".partial-{when}"
     match where:
         case "step":
-            patch(member.Rollout, "step", lambda self, action, step: step == when, after=True)
+            patch(Rollout, "step", lambda self, action, step: step == when, after=True)
         case "learnt":
-            patch(
-                learner.Learner, "learn", lambda self, batches, obs, step: step == when, after=True
-            )
+            patch(Learner, "learn", lambda self, batches, step: step == when, after=True)
         case "reset":
-            patch(learner.Learner, "reset", lambda self, step: step == when, after=True)
-        case "before" | "after":
+            patch(Learner, "reset", lambda self, step: step == when, after=True)
+        case "before":
+            patch(Rollout, "eval_seeds", lambda self, step: step == when)
+        case "after":
             patch(
-                loop.Session,
-                "_evaluate_at",
-                lambda self, step: step == when,
-                after=where == "after",
+                Session, "_write_evaluation", lambda self, i, step, rows: step == when, after=True
             )
         case "state":
             patch(
@@ -87,30 +95,28 @@ def prepare_to_die(where: str, when: int) -> None:
             raise ValueError(where)
 
 
-def life(run: Path, death: str | None) -> int:
-    """Live in a fork; return how it ended: 0, or minus the signal."""
+def life(run: Path, death: str | None, make_rollout: type[Rollout]) -> int:
+    """Train until the death or the end; return 0, or minus the signal."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if death:
         where, _, when = death.partition(":")
         prepare_to_die(where, int(when))
-    loop.train([run], lambda message: None)
+    train([run], lambda message: None, make_rollout=make_rollout)
     os._exit(0)
 
 
 def main() -> None:
-    arguments = sys.argv[1:]
-    if arguments[0] == "--aside":
-        arguments.pop(0)
-        evaluate.SHORT, _others[:] = -1.0, usable_cores()[-1:]
-    run, deaths = Path(arguments[0]), arguments[1:]
-    envs.make(load(run).task).close()
+    args = sys.argv[1:]
+    make_rollout = BesideRollout if args[0] == "--beside" else Rollout
+    run, *deaths = [arg for arg in args if arg != "--beside"]
+    envs.make(load(Path(run)).task).close()
     for death in deaths:
-        ended = life(run, death)
+        ended = life(Path(run), death, make_rollout)
         if ended != -signal.SIGKILL:
             raise SystemExit(f"the life that was to end at {death} ended with {ended}")
-    if life(run, None) != 0:
+    if life(Path(run), None, make_rollout) != 0:
         raise SystemExit("the last life did not end well")
 
 

@@ -58,19 +58,46 @@ def a_run(name: str = "sac", **changes: Any) -> Run:
 CARTPOLE = {"task": "dmc/cartpole-swingup", "protocol": Protocol(time_limit=17)}
 
 
-def trained(run: Run, out: Path, **flags: Any) -> Path:
+_learners: dict[Any, Any] = {}
+
+
+def shared_learner(runs: list[Run], spec: Any) -> Any:
+    """Make a learner, or start one over that the runs of another test have compiled.
+
+    A run then costs its steps, not its tracing.
+    """
+    from dualac.training.learner import Learner
+
+    class Shared(Learner):
+        """A learner that is compiled when it is used."""
+
+        def compile_ahead(self) -> None:
+            pass
+
+    run = runs[0]
+    key = (run.algorithm, run.warmup, run.batch_size, tuple(one.seed for one in runs), spec)
+    if key not in _learners:
+        _learners[key] = Shared(runs, spec)
+    _learners[key].start_over()
+    return _learners[key]
+
+
+def trained(run: Run, out: Path, **how: Any) -> Path:
     """Train the run to its end in this process; return its directory."""
     path = prepare(run, out)
-    go_on(path, **flags)
+    go_on(path, **how)
     return path
 
 
-def go_on(*paths: Path, **flags: Any) -> list[dict[str, Any]]:
+def go_on(
+    *paths: Path, make_learner: Any = shared_learner, make_rollout: Any = None, **flags: Any
+) -> list[RunEvent]:
     """Train in this process from wherever these are; return what was reported."""
     from dualac.training.loop import train
+    from dualac.training.rollout import Rollout
 
     reports: list[RunEvent] = []
-    train(list(paths), reports.append, Flags(**flags))
+    train(list(paths), reports.append, Flags(**flags), make_learner, make_rollout or Rollout)
     return reports
 
 

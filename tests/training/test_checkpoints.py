@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import safetensors.numpy
 from tests.support import toys
 from tests.support.runs import (
     a_run,
@@ -31,7 +30,6 @@ from tests.support.runs import (
 
 from dualac.errors import DataError, RunFailedError, TryAgainError
 from dualac.machine.messages import RunWarning
-from dualac.training import checkpoint as checkpoint_module
 from dualac.training import log as log_module
 from dualac.training.checkpoint import MOST_SEGMENTS, Checkpoints, Snapshot
 from dualac.training.replay import Replay
@@ -189,25 +187,25 @@ def test_a_checkpoint_of_another_run_is_refused(half, golden):
     assert refusal.value.code == 65
 
 
-def test_a_checkpoint_of_another_format_is_refused(half, monkeypatch):
-    with monkeypatch.context() as patch:
-        rewritten(half, lambda state: state, lambda: patch.setattr(checkpoint_module, "SCHEMA", 99))
+def test_a_checkpoint_of_another_format_is_refused(half):
+    written = half / "checkpoints" / "24" / "manifest.json"
+    other = {**json.loads(written.read_text()), "schema": 99}
+    del other["sha256"]
+    digest = hashlib.sha256(json.dumps(other, sort_keys=True).encode()).hexdigest()
+    written.write_text(json.dumps(other | {"sha256": digest}))
     shutil.rmtree(half / "checkpoints" / "16")
     with pytest.raises(DataError, match="written in format 99, this version reads 2"):
         go_on(half)
 
 
-def rewritten(
-    path: Path, change: Callable[[Any], Any], first: Callable[[], None] = lambda: None
-) -> None:
-    """The checkpoint at 24 with another state, signed as it should be: no damage."""
+def rewritten(path: Path, change: Callable[[Any], Any]) -> None:
+    """Replace the checkpoint at 24 by one with another state, signed as it should be."""
     replay = Replay(20, Spec(3, 2), np.random.SeedSequence(0))
     checkpoints = Checkpoints(path, WHOLE.identity())
     snapshot, _ = checkpoints.restore()
     assert snapshot is not None
     checkpoints.refill(replay)
     shutil.rmtree(path / "checkpoints" / "24")
-    first()
     Checkpoints(path, WHOLE.identity()).save(
         Snapshot(24, change(snapshot.arrays), snapshot.facts), replay
     )
@@ -217,7 +215,7 @@ LEAF = "agent.critic.online.params.params.critic_0.Dense_0.kernel"
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reason"),
     [
         (lambda state: state | {LEAF: state[LEAF].astype(np.float64)}, (
             r"is \(\(5, 8\), .*float64.*\), this version has \(\(5, 8\), .*float32"
@@ -231,9 +229,9 @@ LEAF = "agent.critic.online.params.params.critic_0.Dense_0.kernel"
     ],
     ids=["dtype", "shape", "missing"],
 )  # fmt: skip
-def test_a_leaf_that_does_not_fit_is_named(change, told, half):
+def test_a_leaf_that_does_not_fit_is_named(change, reason, half):
     rewritten(half, change)
-    with pytest.raises(DataError, match=f"{LEAF} {told}"):
+    with pytest.raises(DataError, match=f"{LEAF} {reason}"):
         go_on(half)
 
 
@@ -279,30 +277,6 @@ def test_files_of_transitions_that_were_overwritten_are_let_go(golden):
     ]
 
 
-def test_a_file_is_what_safetensors_itself_would_write(tmp_path):
-    arrays: dict[str, np.ndarray] = {
-        name: np.array([3, 0, 1], name) for name in checkpoint_module.DTYPES
-    }
-    arrays |= {
-        "bé.first": np.float32(2).reshape(()),
-        "empty": np.zeros((0, 3), np.float32),
-        "across": np.arange(12, dtype=np.int64).reshape(3, 4).T,
-    }
-    file = tmp_path / "file"
-    told = checkpoint_module._write(file, checkpoint_module._safetensors(arrays))
-    theirs = safetensors.numpy.save(
-        {name: np.array(array, order="C") for name, array in arrays.items()}
-    )
-    assert file.read_bytes() == theirs
-    assert told == {"bytes": len(theirs), "sha256": hashlib.sha256(theirs).hexdigest()}
-    with pytest.raises(
-        DataError, match=r"agent\.soul is of complex64, which a checkpoint cannot hold"
-    ):
-        checkpoint_module._write(
-            file, checkpoint_module._safetensors({"agent.soul": np.ones(2, np.complex64)})
-        )
-
-
 def kept(tmp_path: Path) -> tuple[Checkpoints, Replay]:
     return Checkpoints(tmp_path, "me"), Replay(100, Spec(1, 1), np.random.SeedSequence(0))
 
@@ -327,11 +301,10 @@ def test_a_replay_in_too_many_files_is_written_afresh_as_one(tmp_path):
     assert files < 5
 
 
-def test_a_replay_of_many_pieces_is_not_written_afresh_for_them(tmp_path, monkeypatch):
+def test_a_replay_of_many_pieces_is_not_written_afresh_for_them(tmp_path):
     """Of 40 pieces all are linked to, however few files there may be beside whole pieces."""
-    monkeypatch.setattr(checkpoint_module, "PIECE", 2)
-    monkeypatch.setattr(checkpoint_module, "MOST_SEGMENTS", 3)
-    checkpoints, replay = kept(tmp_path)
+    _, replay = kept(tmp_path)
+    checkpoints = Checkpoints(tmp_path, "me", piece=2, most_segments=3)
     written = []
     for step, count in ((1, 80), (2, 2), (3, 2)):
         lived(replay, count)
@@ -407,9 +380,9 @@ def test_a_full_disk_ends_the_run_with_try_again_and_spoils_nothing(part, number
                 r"the checkpoint at step 32 could not be written \(.*\); the one at step 24 is "
                 r"good; free space and resume"
             ),
-        ) as told:
+        ) as raised:
             go_on(half)
-    assert told.value.code == 75
+    assert raised.value.code == 75
     assert checkpoint_steps(half) == [16, 24]
     assert not list((half / "checkpoints").glob(".*"))
     assert not (half / "FAILED").exists()
@@ -421,9 +394,9 @@ def test_a_disk_too_full_for_the_logs_is_a_full_disk_too(half, golden):
     """A checkpoint flushes the logs first."""
     with pytest.MonkeyPatch.context() as patch:
         full_disk(patch, errno.ENOSPC, "/train.jsonl")
-        with pytest.raises(TryAgainError) as told:
+        with pytest.raises(TryAgainError) as raised:
             go_on(half)
-    assert told.value.code == 75
+    assert raised.value.code == 75
     assert not (half / "FAILED").exists()
     go_on(half)
     assert_same_run(half, golden(WHOLE))
@@ -439,9 +412,9 @@ def test_a_disk_too_full_for_a_row_of_the_log_is_a_full_disk_too(half, golden):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_module.Log, "_append", refuse)
-        with pytest.raises(TryAgainError) as told:
+        with pytest.raises(TryAgainError) as raised:
             go_on(half)
-    assert told.value.code == 75
+    assert raised.value.code == 75
     assert not (half / "FAILED").exists()
     go_on(half)
     assert_same_run(half, golden(WHOLE))

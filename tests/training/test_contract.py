@@ -69,9 +69,9 @@ WORLDS = pytest.mark.parametrize(
 )
 
 
-def killed(run: Path, *deaths: str, aside: bool = False, **env: str) -> None:
-    told = python("-m", "tests.support.killed", *["--aside"] * aside, run, *deaths, **env)
-    assert told.returncode == 0, told.stderr
+def killed(run: Path, *deaths: str, beside: bool = False, **env: str) -> None:
+    done = python("-m", "tests.support.killed", *["--beside"] * beside, run, *deaths, **env)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_a_run_is_resumed_to_the_bit_with_any_number_of_cores(tmp_path):
 
     def on(threads: int, steps: int, place: str) -> Path:
         path = prepare(extended(run, steps), tmp_path / place)
-        told = python("-m", "dualac.execution.worker", "--threads", str(threads), path)
-        assert told.returncode == 0, told.stderr
+        done = python("-m", "dualac.execution.worker", "--threads", str(threads), path)
+        assert done.returncode == 0, done.stderr
         return path
 
     straight, stopped = on(1, 40, "straight"), on(2, 24, "stopped")
@@ -279,7 +279,7 @@ def test_evaluating_beside_the_learner_changes_nothing_wherever_it_is_killed(gol
     run = a_run(checkpoint_every=10)
     path = prepare(run, tmp_path)
     killed(
-        path, "named:20", "step:24", "named:30", aside=True, TMPDIR=str(tmp_path)
+        path, "named:20", "step:24", "named:30", beside=True, TMPDIR=str(tmp_path)
     )  # where nobody holds the lease of a core
     assert [
         manifest(path / "checkpoints" / str(step))["facts"]["owes_evaluation"]

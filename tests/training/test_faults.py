@@ -73,11 +73,11 @@ def assert_it_is_not_resumed(path: Path, reason: str) -> None:
 @pytest.mark.parametrize("fault", toys.FAULTS)
 def test_a_broken_answer_is_not_stored_but_counted_and_the_run_goes_on(fault, tmp_path):
     path = trained(a_run(task=toys.task(f"{fault}Once"), capacity=100), tmp_path)
-    told, kept = manifest(last(path)), replay_of(last(path), 100)
-    assert told["added"] == len(kept["reward"]) == 39
+    saved, kept = manifest(last(path)), replay_of(last(path), 100)
+    assert saved["added"] == len(kept["reward"]) == 39
     assert finite(kept)
     assert finite(agent_of(last(path)))
-    assert told["facts"]["bad_total"] == 1
+    assert saved["facts"]["bad_total"] == 1
     assert [(event["step"], event["where"]) for event in events(path, "bad_transition")] == [
         (15, "step")
     ]
@@ -101,9 +101,9 @@ def test_an_agent_hears_of_whole_episodes_after_it_has_learned_from_their_last_s
     def noted(name):
         function = getattr(Learner, name)
 
-        def call(self, *told):
-            order.append((told[-1], name))
-            function(self, *told)
+        def call(self, *args):
+            order.append((args[-1], name))
+            function(self, *args)
 
         monkeypatch.setattr(Learner, name, call)
 
@@ -135,10 +135,10 @@ def test_an_environment_that_breaks_too_often_fails_the_run(fault, tmp_path):
             r"environment broken: .* broke 11 times within 10000 steps, last at step 22: gave NaN "
             r"or infinity"
         ),
-    ) as told:
+    ) as raised:
         go_on(path)
-    assert told.value.code == 65
-    assert failure(path)["reason"] == str(told.value)
+    assert raised.value.code == 65
+    assert failure(path)["reason"] == str(raised.value)
     assert failure(path)["step"] == 21
     assert len(events(path, "bad_transition")) == BAD_LIMIT + 1
     assert not (path / "DONE").exists()
@@ -149,10 +149,10 @@ def test_an_environment_that_breaks_too_often_fails_the_run(fault, tmp_path):
 def test_an_episode_broken_from_its_first_observation_is_passed_over(tmp_path):
     path = trained(a_run(task=toys.task("FaultyStart"), capacity=100), tmp_path)
     assert [event["where"] for event in events(path, "bad_transition")] == ["reset", "reset"]
-    told = manifest(last(path))
-    assert told["added"] == 40
-    assert told["facts"]["bad_total"] == 2
-    assert told["facts"]["episodes"] == len(told["facts"]["recent"]) + 2
+    saved = manifest(last(path))
+    assert saved["added"] == 40
+    assert saved["facts"]["bad_total"] == 2
+    assert saved["facts"]["episodes"] == len(saved["facts"]["recent"]) + 2
     assert finite(replay_of(last(path), 100))
     assert any(row.get("bad") for row in rows(path, "eval.jsonl"))
 
@@ -179,12 +179,12 @@ def test_an_episode_that_breaks_is_cut_and_counted_with_its_reason_in_training_a
     toy, where, reason, tmp_path
 ):
     path = trained(a_run(task=toys.task(toy), capacity=100), tmp_path)
-    told, kept = manifest(last(path)), replay_of(last(path), 100)
+    saved, kept = manifest(last(path)), replay_of(last(path), 100)
     bad = events(path, "bad_transition")
     assert {event["where"] for event in bad} == {where}
     assert all(reason in event["reason"] for event in bad)
-    assert told["facts"]["bad_total"] == len(told["facts"]["bad_steps"]) == len(bad) > 0
-    assert told["added"] == 40 - len(bad) * (where == "step")
+    assert saved["facts"]["bad_total"] == len(saved["facts"]["bad_steps"]) == len(bad) > 0
+    assert saved["added"] == 40 - len(bad) * (where == "step")
     assert finite(kept)
     broken = [row for row in rows(path, "eval.jsonl") if row.get("bad")]
     assert [
@@ -222,9 +222,9 @@ def test_an_environment_that_always_raises_fails_the_run_with_its_traceback_even
     ):
         go_on(path)
     assert (failure(path)["step"], failure(path)["error"]) == (32, "RunFailedError")
-    told = (path / "traceback.txt").read_text()
-    assert "ZeroDivisionError: of the environment's\nown" in told
-    assert "toys.py" in told
+    trace = (path / "traceback.txt").read_text()
+    assert "ZeroDivisionError: of the environment's\nown" in trace
+    assert "toys.py" in trace
     assert checkpoint_steps(path)[-1] == 32
     assert_the_last_checkpoint_is_good(path)
     assert_it_is_not_resumed(path, "ZeroDivisionError")
@@ -254,9 +254,9 @@ def test_evaluations_that_break_too_often_fail_the_run(tmp_path):
 
 def test_an_environment_that_never_observed_what_it_declares_is_refused_at_once(tmp_path):
     path = prepare(a_run(task=toys.task("ShapeInResetAlways")), tmp_path)
-    with pytest.raises(DataError, match="observed 4 numbers where its space declares 3") as told:
+    with pytest.raises(DataError, match="observed 4 numbers where its space declares 3") as raised:
         go_on(path)
-    assert type(told.value) is DataError
+    assert type(raised.value) is DataError
     assert not (path / "FAILED").exists()
 
 
@@ -309,9 +309,9 @@ def test_a_transition_is_what_was_seen_what_was_done_and_what_was_seen_next(tmp_
 def test_absurd_rewards_end_the_run_as_diverged(tmp_path):
     """Each is finite in float32, their losses are not."""
     path = prepare(a_run(task=toys.task("Absurd")), tmp_path)
-    with pytest.raises(RunFailedError, match=r"diverged: .* at step 10") as told:
+    with pytest.raises(RunFailedError, match=r"diverged: .* at step 10") as raised:
         go_on(path)
-    assert failure(path)["reason"] == str(told.value)
+    assert failure(path)["reason"] == str(raised.value)
     assert_the_last_checkpoint_is_good(path)
     assert checkpoint_steps(path) == [8]
     assert_it_is_not_resumed(path, "diverged")

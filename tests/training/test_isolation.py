@@ -130,7 +130,7 @@ def test_isolation_is_no_part_of_what_a_run_is():
     assert not [field for field in Run.__dataclass_fields__ if "isol" in field]
 
 
-def test_an_environment_that_hangs_is_ended_where_it_hangs_is_told_and_another_one_takes_its_place(
+def test_an_environment_that_hangs_is_ended_where_it_hangs_is_named_and_another_one_takes_its_place(
     capfd,
 ):
     env = Guarded(toys.task("HangAlways"), Run.protocol, isolated=1.0)
@@ -145,7 +145,7 @@ def test_an_environment_that_hangs_is_ended_where_it_hangs_is_told_and_another_o
     env.close()
 
 
-def test_a_crash_is_told_by_its_signal():
+def test_a_crash_is_named_by_its_signal():
     env = make(toys.task("Drift"), isolated=SECONDS)
     env.reset(seed=0)
     os.kill(env._process.pid, signal.SIGSEGV)
@@ -159,9 +159,9 @@ def test_what_is_raised_there_is_raised_here_with_its_traceback():
     env = make(toys.task("RaiseInStepAlways"), isolated=SECONDS)
     with pytest.raises(
         LostEnvironmentError, match=r"^raised ZeroDivisionError: of the environment's own$"
-    ) as told:
+    ) as raised:
         shown(env, 0)
-    assert "toys.py" in str(told.value.__cause__)
+    assert "toys.py" in str(raised.value.__cause__)
     with pytest.raises(UsageError, match="between 0 and"):
         env.reset(seed=-1)
     with pytest.raises(UsageError, match=r"an action of shape \(2,\), not \(3,\)"):
@@ -171,7 +171,7 @@ def test_what_is_raised_there_is_raised_here_with_its_traceback():
     env.close()
 
 
-def test_an_answer_that_is_nonsense_is_told_as_such_and_the_process_kept():
+def test_an_answer_that_is_nonsense_is_named_as_such_and_the_process_kept():
     env = Guarded(toys.task("ShapeSometimes"), Run.protocol, isolated=SECONDS)
     process = env.env._process.pid
     with pytest.raises(BrokenEpisodeError, match="observed 4 numbers"):
@@ -198,6 +198,6 @@ def test_what_it_prints_does_not_get_into_anybodys_conversation(capfd):
 
 
 def test_a_process_whose_parent_is_killed_goes_with_it_even_if_it_hangs():
-    told = python("-c", LEFT_BEHIND)
-    assert told.returncode == -signal.SIGKILL, told.stderr
-    assert_gone(int(told.stdout))
+    done = python("-c", LEFT_BEHIND)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert_gone(int(done.stdout))

@@ -1,6 +1,4 @@
-"""What the loop does with an agent: compiles it once, resets it when told to, tells it how episodes
-went.
-"""
+"""What the loop does with an agent: compile it once, reset it, give it the returns of episodes."""
 
 import dataclasses
 from collections import Counter
@@ -13,6 +11,7 @@ import safetensors.numpy
 from tests.support.runs import (
     a_run,
     agent_of,
+    assert_same_run,
     events,
     extended,
     go_on,
@@ -27,9 +26,9 @@ from tests.support.runs import (
 from dualac.agents.agent import make_agent
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.parts.paths import replaced
-from dualac.training import learner as learner_module
 from dualac.training.checkpoint import Snapshot
-from dualac.training.learner import Learner, UpdateInputs
+from dualac.training.learner import UPDATE, Learner, UpdateInputs
+from dualac.training.loop import train
 from dualac.training.rollout import Rollout
 from dualac.training.run import Flags, prepare
 from dualac.types import Agent, Spec, Transition
@@ -38,105 +37,55 @@ SPEC = Spec(3, 2)
 BATCH = Transition(*(np.ones((2, 8, *shape), np.float32) for shape in ((3,), (2,), (), (), (3,))))  # pyright: ignore[reportArgumentType]
 
 
+def counting(agent: Agent, traces: Counter[str]) -> Agent:
+    """Return the agent whose functions count how often they are traced."""
+
+    def watch(function, kind):
+        def call(*args, **kwargs):
+            traces[kind] += 1
+            return function(*args, **kwargs)
+
+        return call
+
+    return Agent(*(watch(function, kind) for kind, function in agent._asdict().items()))
+
+
 @pytest.mark.parametrize("name", ["dac", "sac"])
-def test_nothing_is_traced_again_after_its_first_call(name, compiled_afresh, monkeypatch, tmp_path):
+def test_nothing_is_traced_again_after_its_first_call(name, tmp_path):
     """Not by a reset, an episode's end, a row of the log, an evaluation, nor by a resumed run."""
-    traces, after_learning = Counter(), []
+    traces: Counter[str] = Counter()
+    learners = []
 
-    def counted(row, spec) -> Agent:
-        def watch(function, kind):
-            def call(*args):
-                traces[kind] += 1
-                return function(*args)
+    class Noting(Learner):
+        """A learner that notes what was traced before the last call that learned."""
 
-            return call
+        def __init__(self, runs, spec):
+            super().__init__(runs, spec, counting(make_agent(runs[0].algorithm, spec), traces))
+            self.before_learning, self.updates_traced = Counter(), []
+            learners.append(self)
 
-        return Agent(
-            *(watch(function, kind) for kind, function in make_agent(row, spec)._asdict().items())
-        )
+        def learn(self, batches, step):
+            super().learn(batches, step)
+            self.updates_traced.append(traces["update"])
 
-    learn = Learner.learn
-
-    def noted(self, *lesson):
-        learn(self, *lesson)
-        after_learning.append(traces["update"])
-
-    monkeypatch.setattr(learner_module, "make_agent", counted)
-    monkeypatch.setattr(Learner, "learn", noted)
     run = a_run(name, eval_every=8)
-    path = trained(extended(run, 32), tmp_path)
-    assert len(after_learning) == 1 + 23, "once to rehearse"
-    assert len(set(after_learning)) == 1
-    assert {
-        kind: traces[kind] for kind in ("init", "explore", "exploit", "observe_return", "reset")
-    } == dict(init=1, explore=1, exploit=1, observe_return=1, reset=1)
-
-    traces.clear()
-    after_learning.clear()
+    path = trained(extended(run, 32), tmp_path, make_learner=Noting)
+    first = dict(traces)
     prepare(run, tmp_path)
-    go_on(path)
-    assert len(after_learning) == 1 + 8
-    assert len(set(after_learning)) == 1
-    assert all(
-        traces[kind] <= 1 for kind in ("init", "explore", "exploit", "observe_return", "reset")
-    )
+    go_on(path, make_learner=Noting)
+    for learner, calls in zip(learners, (1 + 23, 1 + 8), strict=True):  # one is ahead
+        assert len(learner.updates_traced) == calls
+        assert len(set(learner.updates_traced)) == 1
+    # Once for what it reads, once to be compiled.
+    assert first["explore"] == first["exploit"] == first["value"] == 2
+    assert first["observe_return"] == first["reset"] == 1
 
 
-@pytest.mark.parametrize(("name", "seeds"), [("dac", (3,)), ("top", (3, 4))])
-@pytest.mark.usefixtures("compiled_afresh")
-def test_once_rehearsed_a_run_compiles_nothing_more(name, seeds, monkeypatch, caplog, tmp_path):
-    """What the compiler takes is given back before the replay grows: not at a reset, nor when the
-    run is resumed, is it needed again. (But for a replay on the device, which compiles what it does
-    when it does it.)
-    """
-    compile_ahead, compilations = Learner.compile_ahead, []
-
-    def noted(self):
-        yield from compile_ahead(self)
-        compilations.append(
-            [
-                record.getMessage()
-                for record in caplog.records
-                if record.getMessage().startswith("Compiling")
-            ]
-        )
-        caplog.clear()
-
-    monkeypatch.setattr(Learner, "compile_ahead", noted)
-    pack = seeds if len(seeds) > 1 else ()
-    with jax.log_compiles():
-        for steps in (24, 32):
-            go_on(
-                *(
-                    prepare(
-                        a_run(name, steps=steps, seed=seed, pack=pack, resets=(20, 28)), tmp_path
-                    )
-                    for seed in seeds
-                )
-            )
-    assert len(compilations) == 2 and all(compilations)
-    assert [
-        record.getMessage()
-        for record in caplog.records
-        if record.getMessage().startswith("Compiling")
-    ] == []
-
-
-@pytest.mark.parametrize(("name", "seeds"), [("dac", (3,)), ("top", (3, 4))])
-def test_a_rehearsal_leaves_the_learner_as_it_was(name, seeds):
-    run = dataclasses.replace(
-        a_run(name),
-        algorithm=dataclasses.replace(
-            a_run(name).algorithm, explorer_restart_every=6 if name == "dac" else 0
-        ),
-    )
-    learner = Learner([dataclasses.replace(run, seed=seed) for seed in seeds], SPEC)
-    before = [learner.save(index) for index in range(len(seeds))]
-    for _ in learner.compile_ahead():
-        pass
-    assert all(same(learner.save(index), saved) for index, saved in enumerate(before))
-    assert learner.diverged() == []
-    assert learner._foreseen is None
+def test_what_users_run_is_what_tests_run(golden, tmp_path):
+    """A whole training by the library's own `train`, with nothing injected."""
+    path = prepare(a_run(), tmp_path)
+    train([path], lambda message: None)
+    assert_same_run(path, golden(a_run()))
 
 
 @pytest.mark.table
@@ -159,7 +108,7 @@ def test_the_updates_are_counted_through_the_run_so_that_actors_wait_no_longer_t
     moved = []
     for step in range(10, 16):
         before = learner.save(0)["agent.policy.actor.params.params.mean.bias"]
-        learner.learn([BATCH], [np.ones(3, np.float32)], step)
+        learner.learn([BATCH], step)
         moved.append(
             not np.array_equal(
                 before, learner.save(0)["agent.policy.actor.params.params.mean.bias"]
@@ -173,7 +122,7 @@ def test_the_updates_are_counted_through_the_run_so_that_actors_wait_no_longer_t
 
 def test_what_no_update_measured_is_left_out():
     learner = Learner([a_run("td3")], SPEC)
-    learner.learn([jax.tree.map(lambda array: array[:1], BATCH)], [np.ones(3, np.float32)], 10)
+    learner.learn([jax.tree.map(lambda array: array[:1], BATCH)], 10)
     assert "train/critic_loss" in learner.metrics(0)
     assert "train/actor_loss" not in learner.metrics(0)
 
@@ -250,14 +199,14 @@ def test_resets_come_by_list_and_by_every_so_many_steps(schedule, steps, monkeyp
 
 
 def test_the_run_knows_whether_resets_return_to_the_first_weights(monkeypatch, tmp_path):
-    told = []
+    resets = []
     reset = Learner.reset
     monkeypatch.setattr(
-        Learner, "reset", lambda self, step, **how: (told.append(how), reset(self, step, **how))
+        Learner, "reset", lambda self, step, **how: (resets.append(how), reset(self, step, **how))
     )
     trained(a_run(reset_same_init=True), tmp_path / "same")
     trained(a_run(), tmp_path / "fresh")
-    assert told == [{"same_init": True}, {"same_init": False}]
+    assert resets == [{"same_init": True}, {"same_init": False}]
 
 
 @pytest.mark.parametrize("schedule", [{"resets": (40,)}, {"resets": (), "reset_every": 40}])
@@ -286,18 +235,21 @@ def test_learning_starts_after_warm_up_and_not_before(golden):
 
 
 def test_warm_up_acts_at_random_and_the_policy_afterwards(monkeypatch, tmp_path):
-    asked = []
+    steps = []
     explore = Learner.explore
     monkeypatch.setattr(
         Learner,
         "explore",
-        lambda self, obs, step: (asked.append(step), explore(self, obs, step))[1],
+        lambda self, obs, episodes, step: (
+            steps.append(step),
+            explore(self, obs, episodes, step),
+        )[1],
     )
     trained(a_run(), tmp_path)
-    assert asked == list(range(10, 41))
+    assert steps == list(range(10, 41))
 
 
-def test_every_episode_that_ends_is_told_to_the_agent_with_its_return(monkeypatch, tmp_path):
+def test_every_episode_that_ends_is_named_to_the_agent_with_its_return(monkeypatch, tmp_path):
     heard = []
     observe_return = Learner.observe_return
     monkeypatch.setattr(
@@ -320,7 +272,7 @@ def test_acting_is_the_same_for_one_observation_alone_and_in_a_learner_that_was_
     learner = Learner([a_run()], SPEC)
     learner.restore([Checkpoints(golden(a_run()), a_run().identity()).peek()[0]])
     obs = np.ones(3, np.float32)
-    assert np.array_equal(learner.exploit(0)(obs), learner.exploit(0)(obs))
+    assert np.array_equal(learner.exploit(0)(5)(obs), learner.exploit(0)(6)(obs))
     assert jax.tree.all(
         jax.tree.map(lambda leaf: bool(np.isfinite(leaf).all()), learner.member_state(0))
     )
@@ -336,10 +288,10 @@ def test_what_is_saved_is_where_it_lies_and_what_acts_is_a_copy(seeds):
         for name in one
         if name.startswith("agent.") and one[name].size
     )
-    acts, values = learner.exploit(last), learner.value(last)
+    acts, values = learner.exploit(last)(0), learner.value(last)
     action = acts(obs)
     value = values(obs[None], action[None])
-    learner.learn([BATCH] * seeds, [obs] * seeds, 10)
+    learner.learn([BATCH] * seeds, 10)
     now = learner.save(last)
     assert not all(np.array_equal(one[name], now[name]) for name in one)
     assert all(
@@ -348,12 +300,12 @@ def test_what_is_saved_is_where_it_lies_and_what_acts_is_a_copy(seeds):
     assert np.array_equal(acts(obs), action) and np.array_equal(
         values(obs[None], action[None]), value
     )
-    assert not np.array_equal(learner.exploit(last)(obs), action)
+    assert not np.array_equal(learner.exploit(last)(0)(obs), action)
 
 
 def test_a_checkpoint_of_a_version_that_measured_less_can_be_restored():
     learner, other = Learner([a_run()], SPEC), Learner([a_run()], SPEC)
-    learner.learn([BATCH], [np.ones(3, np.float32)], 10)
+    learner.learn([BATCH], 10)
     saved = {
         name: array.copy()
         for name, array in learner.save(0).items()
@@ -366,70 +318,21 @@ def test_a_checkpoint_of_a_version_that_measured_less_can_be_restored():
     assert all(np.array_equal(other.save(0)[name], array) for name, array in saved.items())
 
 
-@pytest.mark.parametrize("name", ["dac", "td3", "oac"])
-def test_what_was_foreseen_is_done_unless_something_changed_meanwhile(name, monkeypatch):
-    """To the bit: a run that was resumed decides alone what the other decided while it learned."""
-    learner, afresh = Learner([a_run(name)], SPEC), Learner([a_run(name)], SPEC)
-    obs, other = np.ones(3, np.float32), np.zeros(3, np.float32)
-    asked = []
-    decide = learner._explore
-    monkeypatch.setattr(
-        learner, "_explore", lambda *question: asked.append(question) or decide(*question)
-    )
-    for one in (learner, afresh):
-        one.learn([BATCH], [obs], 10)
-    afresh._foreseen = None
-    (action,) = learner.explore([obs], 11)
-    assert not asked
-    assert np.array_equal(action, afresh.explore([obs], 11)[0])
-    for question in (([other], 11), ([obs], 12)):
-        assert np.array_equal(learner.explore(*question)[0], afresh.explore(*question)[0])
-    assert len(asked) == 2
-    learner.reset(11, same_init=False)
-    assert not np.array_equal(learner.explore([obs], 11)[0], action)
-    afresh.reset(11, same_init=False)
-    assert np.array_equal(learner.explore([obs], 11)[0], afresh.explore([obs], 11)[0])
-
-
-@pytest.mark.table  # where programs are compiled as users have them
-@pytest.mark.parametrize("name", ["dac", "dac-both"])
-def test_what_was_foreseen_is_what_would_have_been_decided_to_the_bit(name: str):
-    """A run that is resumed decides anew what the one that went on had foreseen."""
-    draw = np.random.default_rng(0)
-    learner = Learner(
-        [dataclasses.replace(a_run(name, batch_size=64), algorithm=ALGORITHMS[name])], Spec(17, 6)
-    )
-    for step in range(10, 50):
-        shapes = ((17,), (6,), (), (), (17,))
-        batch = Transition._make(
-            np.tanh(draw.normal(size=(2, 64, *shape))).astype(np.float32) for shape in shapes
-        )
-        obs = [draw.normal(size=17).astype(np.float32)]
-        learner.learn([batch], obs, step)
-        (foreseen,) = learner.explore(obs, step + 1)
-        learner._foreseen = None
-        assert np.array_equal(foreseen, learner.explore(obs, step + 1)[0])
-
-
-def test_a_pack_foresees_for_each_of_its_seeds():
+def test_a_pack_knows_which_of_its_seeds_diverged():
     runs = [a_run(seed=seed, pack=(3, 4)) for seed in (3, 4)]
     learner = Learner(runs, SPEC)
-    seen = [np.ones(3, np.float32), np.zeros(3, np.float32)]
-    learner.learn([BATCH] * 2, seen, 10)
-    foreseen = learner.explore(seen, 11)
-    learner._foreseen = None
-    assert np.array_equal(foreseen, learner.explore(seen, 11))
+    learner.learn([BATCH] * 2, 10)
     assert learner.diverged() == []
-    learner.learn([BATCH, BATCH._replace(reward=np.full((2, 8), np.inf, np.float32))], seen, 11)
+    learner.learn([BATCH, BATCH._replace(reward=np.full((2, 8), np.inf, np.float32))], 11)
     assert learner.diverged() == [1]
 
 
 def learned_by(
     threads: int, name: str, file: Path, **env: str
 ) -> tuple[str, dict[str, np.ndarray]]:
-    told = python("-m", "tests.support.helped", str(threads), file, name, **env)
-    assert told.returncode == 0, told.stderr
-    return told.stdout.strip(), safetensors.numpy.load_file(file)
+    done = python("-m", "tests.support.helped", str(threads), file, name, **env)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip(), safetensors.numpy.load_file(file)
 
 
 @pytest.mark.parametrize(
@@ -470,18 +373,15 @@ def test_learning_from_a_replay_on_the_device_moves_nothing_to_it_or_back(pack, 
     together = [
         Transition._make(map(learner._together, zip(*each, strict=True))) for each in batches
     ]
-    seen = [member.obs for member in rollouts]
-    learner.learn(batches[0], seen, 10)  # which compiles
-    now = jax.device_put((learner._together(seen), np.uint32(11)))
+    learner.learn(batches[0], 10)  # which compiles
+    now = jax.device_put(np.uint32(11))
     with jax.transfer_guard("disallow_explicit"):
         for batch in together[1:]:
-            learner._held, learner._tally, learner._answer = learner._learn(
-                learner._held, learner._tally, learner._learning_keys, UpdateInputs(batch, *now)
+            learner._held, learner._tally, learner._diverged = learner._learn(
+                learner._held, learner._tally, learner._keys[UPDATE], UpdateInputs(batch, now)
             )
         with pytest.raises(Exception, match="Disallowed host-to-device transfer"):
-            learner.learn(
-                batches[0], seen, 12
-            )  # what is seen, and the number of the step, are the host's
+            learner.learn(batches[0], 12)  # the number of the step is the host's
     assert learner.diverged() == []
     for member in rollouts:
         member.close()

@@ -1,11 +1,13 @@
 """A pack of seeds is one program, and still a run a seed."""
 
 import dataclasses
+import json
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support import toys
 from tests.support.runs import (
     a_run,
     agent_of,
@@ -17,8 +19,9 @@ from tests.support.runs import (
     rows,
 )
 
-from dualac.errors import DataError
+from dualac.errors import DataError, RunFailedError
 from dualac.machine.messages import RunWarning
+from dualac.runs.state import require_resumable
 from dualac.training.rollout import Rollout
 from dualac.training.run import Run, prepare
 
@@ -43,10 +46,8 @@ def prepared(runs: list[Run], out):
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory):
     """A pack of 24 steps that was never interrupted."""
-    from dualac.training import loop
-
     paths = prepared(a_pack(steps=24), tmp_path_factory.mktemp("pack"))
-    loop.train(paths, lambda message: None)
+    go_on(*paths)
     return paths
 
 
@@ -74,7 +75,7 @@ def test_a_seed_of_a_pack_learns_what_it_would_learn_alone(name, tmp_path):
 
 
 def test_a_pack_and_a_seed_alone_start_from_the_very_same_weights(tmp_path):
-    from dualac.training.loop import Learner
+    from dualac.training.learner import Learner
     from dualac.types import Spec
 
     pack, alone = Learner(a_pack(), Spec(3, 2)), Learner([a_run(seed=4)], Spec(3, 2))
@@ -157,7 +158,7 @@ def test_a_pack_killed_between_two_checkpoints_and_logged_otherwise_since_keeps_
         assert [row["step"] for row in rows(path, "train.jsonl")] == [4, 8, 9, 12, 15, 18, 21, 24]
 
 
-def test_seeds_that_were_not_started_as_one_pack_are_told_apart_from_it():
+def test_seeds_that_were_not_started_as_one_pack_are_kept_apart_from_it():
     alone, packed = a_run(seed=3), a_pack()[0]
     assert (
         alone.identity()
@@ -177,3 +178,55 @@ def test_a_pack_without_a_checkpoint_of_one_step_is_refused_and_nothing_is_lost(
     with pytest.raises(DataError, match="no whole checkpoint of one step"):
         go_on(*paths)
     assert [checkpoint_steps(path) for path in paths] == left == [[24], [16]]
+
+
+def diverging(at: int) -> type[Rollout]:
+    """Return a kind of rollout in which the second seed is given an absurd reward at a step."""
+
+    class Diverging(Rollout):
+        """A rollout whose losses explode."""
+
+        def step(self, action, step):
+            value = super().step(action, step)
+            if self.run.seed == SEEDS[1] and step == at:
+                self.replay.ring.slots.reward[:] = 3e38
+            return value
+
+    return Diverging
+
+
+def assert_only_the_second_diverged(paths: list[Path], straight: list[Path]) -> None:
+    assert_same_run(paths[0], straight[0])
+    failure = json.loads((paths[1] / "FAILED").read_text())
+    assert failure["error"] == "RunFailedError"
+    assert failure["reason"].startswith("diverged: a loss or a value of seed 4 ")
+    assert not (paths[1] / "DONE").exists()
+    assert not events(paths[0], "failed")
+    assert len(events(paths[1], "failed")) == 1
+
+
+def test_a_seed_that_diverges_fails_alone_and_the_others_end_as_if_nobody_had(straight, tmp_path):
+    paths = prepared(a_pack(steps=24), tmp_path)
+    with pytest.raises(RunFailedError, match="diverged: a loss or a value of seed 4"):
+        go_on(*paths, make_rollout=diverging(14))
+    assert_only_the_second_diverged(paths, straight)
+    assert checkpoint_steps(paths[1]) == [8]
+    with pytest.raises(DataError, match="diverged"):
+        require_resumable(paths[1])
+
+
+def test_the_others_are_resumed_without_the_seed_that_diverged(straight, tmp_path):
+    paths = prepared(a_pack(), tmp_path)
+    with pytest.raises(RunFailedError):
+        go_on(*paths, make_rollout=diverging(11))
+    prepared(a_pack(steps=24), tmp_path)
+    go_on(*paths)
+    assert_only_the_second_diverged(paths, straight)
+    assert events(paths[0], "resumed")[0]["step"] == 16
+
+
+def test_where_all_seeds_have_diverged_the_pack_has_failed(tmp_path):
+    paths = prepared(a_pack(task=toys.task("Absurd")), tmp_path)
+    with pytest.raises(RunFailedError, match="diverged"):
+        go_on(*paths)
+    assert all((path / "FAILED").exists() for path in paths)

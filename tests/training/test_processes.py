@@ -40,7 +40,7 @@ def error_of(done: subprocess.CompletedProcess[str]) -> DualacError:
     return message.as_error()
 
 
-def test_a_run_has_one_owner_and_a_second_process_is_told_who(tmp_path):
+def test_a_run_has_one_owner_and_a_second_process_is_named_who(tmp_path):
     path = prepare(a_run(), tmp_path)
     with owned(path):
         done = worker(path)
@@ -68,11 +68,11 @@ def test_the_lock_of_a_process_that_was_killed_is_free(tmp_path):
                     rf'is being trained by another process \(.*"pid": {holder.pid}.*\); wait for '
                     r"it or stop it"
                 ),
-            ) as told,
+            ) as raised,
             owned(tmp_path),
         ):
             pytest.fail("two owners")
-        assert told.value.code == 73
+        assert raised.value.code == 73
         holder.kill()
     with owned(tmp_path):
         assert json.loads((tmp_path / "lock").read_text())["pid"] == os.getpid()
@@ -135,9 +135,9 @@ def test_a_signal_in_this_process_is_obeyed_too_and_its_handlers_are_given_back(
                 step(self, action, at),
             )[1],
         )
-        with pytest.raises(Interrupted) as told:
+        with pytest.raises(Interrupted) as raised:
             go_on(path)
-    assert told.value.code == 143
+    assert raised.value.code == 143
     assert checkpoint_steps(path)[-1] == 13
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
     go_on(path)

@@ -47,10 +47,10 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(
-    ("change", "told"), REFUSED, ids=[json.dumps(change) for change, _ in REFUSED]
+    ("change", "reason"), REFUSED, ids=[json.dumps(change) for change, _ in REFUSED]
 )
-def test_what_makes_no_sense_is_refused_in_one_line_that_names_the_option(change, told):
-    with pytest.raises(UsageError, match=told) as refusal:
+def test_what_makes_no_sense_is_refused_in_one_line_that_names_the_option(change, reason):
+    with pytest.raises(UsageError, match=reason) as refusal:
         a_run(**change)
     assert refusal.value.code == 64
     assert "\n" not in str(refusal.value)

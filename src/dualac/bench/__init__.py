@@ -1,3 +1,4 @@
-"""What it costs, measured: `dualac bench`. Figures are ratios within one run, of things timed in
-turns; run it on an otherwise idle machine.
+"""What it costs, measured: `dualac bench`.
+
+Figures are ratios within one run, of things timed in turns; run it on an otherwise idle machine.
 """

@@ -31,15 +31,14 @@ PRODUCTS = 200  # of 256 x 256 matrices in one measurement of the rate
 
 
 def needed(program: Any) -> Any:
-    """A program without what it computes and nobody uses, as XLA will have it: gradients with
-    respect to what stays as it is.
-    """
+    """Remove from a program what it computes and nobody uses, as XLA will."""
     return dce_jaxpr(program.jaxpr, [True] * len(program.jaxpr.outvars))[0]
 
 
 def count_gflop(jaxpr: Any, taken: float = 1.0) -> float:
-    """2 m n k for every matrix product of a program, those inside its loops counted once a turn, in
-    its branches by the share `taken`.
+    """Count 2 m n k for every matrix product of a program.
+
+    Products inside its loops count once a turn, in its branches by the share `taken`.
     """
     total = 0.0
     for step in jaxpr.eqns:
@@ -58,11 +57,10 @@ def count_gflop(jaxpr: Any, taken: float = 1.0) -> float:
 
 
 class Timed:
-    """A row of the table in the very learner that trains it, with a state that goes on from call to
-    call.
-    """
+    """A row of the table in the learner that trains it; its state goes on from call to call."""
 
     def __init__(self, name: str, row: Algorithm, load: Load) -> None:
+        """Compile the row's update for a load, and count its products."""
         self.name, self.load = name, load
         self.seconds: list[float] = []  # of an update, in each turn
         self.rates: list[float] = []  # of the machine's product, in GFLOP/s, after each turn
@@ -82,34 +80,31 @@ class Timed:
         batch = Transition._make(
             (normal(load.obs), np.tanh(normal(load.actions)), normal(), ones, normal(load.obs))
         )
-        self.batches, self.seen = (
-            [batch] * load.seeds,
-            [np.zeros(load.obs, np.float32)] * load.seeds,
-        )
-        one = jax.tree.map(lambda leaf: leaf[0], batch)
+        self.batches = [batch] * load.seeds
+        minibatch = jax.tree.map(lambda leaf: leaf[0], batch)
+        agent = make_agent(row, spec)
+        noise = agent.noise(jax.random.key(0), minibatch.action.size)
         with reference_only():  # whose products can be counted
-            program = jax.make_jaxpr(make_agent(row, spec).update)(
-                self.learner.member_state(0), one, jax.random.key(0), np.uint32(0)
+            program = jax.make_jaxpr(agent.update)(
+                self.learner.member_state(0), minibatch, noise, np.uint32(0)
             )
-        self.gflop = count_gflop(
-            needed(program), 1 / row.policy.delay
-        )  # where actors move at every so many updates, so much belongs to one
+        # Where actors move once in so many updates, that share of their work belongs to one.
+        self.gflop = count_gflop(needed(program), 1 / row.policy.delay)
         self.step = 0
         self.run()
         self.seconds.clear()  # the first call compiled
 
     def run(self) -> None:
+        """Make the updates of one call, and note the seconds of each."""
         began = time.perf_counter()
-        self.learner.learn(self.batches, self.seen, self.step)
+        self.learner.learn(self.batches, self.step)
         self.learner.diverged()  # waits for it, as training does
         self.step += 1
         self.seconds.append((time.perf_counter() - began) / self.load.replay_ratio)
 
 
 def measure(kinds: list[tuple[str, dict[str, int]]], rounds: int = 9) -> list[dict[str, Any]]:
-    """A row of figures for each algorithm and load, the first being what the others are compared
-    with.
-    """
+    """Measure each algorithm and load, in turns; the first is what the others are compared with."""
     rows = [Timed(name, find_algorithm(name), Load(**load)) for name, load in kinds]
     square = jnp.full((256, 256), 1e-3)
     product = jax.jit(lambda x: jax.lax.fori_loop(0, PRODUCTS, lambda _, y: y @ x, x))
@@ -120,9 +115,8 @@ def measure(kinds: list[tuple[str, dict[str, int]]], rounds: int = 9) -> list[di
             row.run()
             began = time.perf_counter()
             product(square).block_until_ready()
-            row.rates.append(
-                threads * PRODUCTS * 2 * 256**3 / 1e9 / (time.perf_counter() - began)
-            )  # XLA has one of the cores
+            took = time.perf_counter() - began
+            row.rates.append(threads * PRODUCTS * 2 * 256**3 / 1e9 / took)  # XLA has one core
     return [
         {"algorithm": row.name, **row.load._asdict(), "threads": threads, **_figures(row, rows[0])}
         for row in rows
@@ -130,39 +124,34 @@ def measure(kinds: list[tuple[str, dict[str, int]]], rounds: int = 9) -> list[di
 
 
 def best(questions: list[dict[str, Any]], calls: int) -> list[float]:
-    """Seconds of an update of each row, spelt as JSON, the best of a few calls: what else the
-    machine does only adds to it.
-    """
-    found = []
+    """Measure the seconds of an update of each row, written as JSON: the best of a few calls."""
+    seconds = []
     for question in questions:
         timed = Timed("", from_json(Algorithm, question["algorithm"]), Load(**question["load"]))
         for _ in range(calls):
             timed.run()
-        found.append(min(timed.seconds))
-    return found
+        seconds.append(min(timed.seconds))
+    return seconds
 
 
 def _figures(row: Timed, first: Timed) -> dict[str, float]:
-    """Medians; of a ratio the median of what it was in each turn, since a machine whose clock
-    changes changes both sides of it.
-    """
+    """Return medians; of a ratio the median over the turns, since the clock changes both sides."""
     gflop, rate = row.gflop * row.load.seeds, median(row.rates)
+    shares = [gflop / there / took for there, took in zip(row.rates, row.seconds, strict=True)]
+    ratios = [took / other for took, other in zip(row.seconds, first.seconds, strict=True)]
     return {
         "ms_per_update": 1e3 * median(row.seconds),
         "best_ms_per_update": 1e3 * min(row.seconds),
         "gflop_per_update": gflop,
         "sgemm_gflops": rate,
         "floor_ms": 1e3 * gflop / rate,
-        "percent_of_sgemm": 100
-        * median(gflop / there / took for there, took in zip(row.rates, row.seconds, strict=True)),
-        "times_the_first": median(
-            took / other for took, other in zip(row.seconds, first.seconds, strict=True)
-        ),
+        "percent_of_sgemm": 100 * median(shares),
+        "times_the_first": median(ratios),
     }
 
 
 def _sized(row: Any, load: Load) -> Any:
-    """The row with every hidden layer so wide, and so many critics."""
+    """Return the row with every hidden layer so wide, and so many critics."""
     wide = {
         option.path: (load.width,) * len(option.value)
         for option in options(row)

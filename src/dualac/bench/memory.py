@@ -1,5 +1,6 @@
-"""What a run holds in memory: the most that its process ever had, of a run whose replay is full and
-of the same run resumed.
+"""What a run holds in memory: the most that its process ever had.
+
+It is measured of a run whose replay is full, and of the same run resumed.
 """
 
 import contextlib
@@ -12,19 +13,20 @@ import numpy as np
 from dualac.envs import Protocol
 from dualac.execution.pinned import answer, ask
 from dualac.runs.lock import owned
-from dualac.training import loop
+from dualac.training.loop import steps
 from dualac.training.presets import find_algorithm
 from dualac.training.replay import Replay, replay_bytes
-from dualac.training.run import USUAL, Run, prepare
+from dualac.training.run import Run, prepare
+from dualac.training.session import Session
 from dualac.types import Spec
 
 EPISODE = 1_000  # transitions from one start to the next, written at once
 ROUND = 20  # steps in which a run learns, logs, is evaluated and checkpointed
-LIVED = f"{__name__}:live"
+LIVE = f"{__name__}:live"
 
 
 def measure(algorithm: str, task: str, spec: Spec, capacity: int) -> dict[str, Any]:
-    """Each in a process of its own, pinned to one core."""
+    """Measure a new and a resumed run, each in a process of its own on one core."""
     every = {
         "warmup": ROUND // 2,
         "log_every": ROUND // 2,
@@ -42,8 +44,8 @@ def measure(algorithm: str, task: str, spec: Spec, capacity: int) -> dict[str, A
     )
     with tempfile.TemporaryDirectory() as folder:
         path = str(prepare(run, Path(folder)))
-        first = answer(ask(LIVED, 1, path=path, full_after=ROUND, until=3 * ROUND))
-        resumed = answer(ask(LIVED, 1, path=path, full_after=0, until=4 * ROUND))
+        first = answer(ask(LIVE, 1, path=path, full_after=ROUND, until=3 * ROUND))
+        resumed = answer(ask(LIVE, 1, path=path, full_after=0, until=4 * ROUND))
     held, peak = replay_bytes(capacity, spec), max(first, resumed)
     about = {
         "algorithm": algorithm,
@@ -63,15 +65,14 @@ def measure(algorithm: str, task: str, spec: Spec, capacity: int) -> dict[str, A
 
 
 def live(path: str, full_after: int, until: int) -> int:
-    """Bytes that this process had at the most while it took a run from where it was to a step; its
-    replay is full, of random numbers, from one on.
+    """Take a run to a step, and return the most bytes that this process ever had.
+
+    After the step `full_after` its replay is full of random numbers.
     """
-    with (
-        owned(Path(path)),
-        contextlib.closing(loop.Session([Path(path)], lambda message: None, USUAL)) as session,
-    ):
+    session = Session([Path(path)], lambda message: None)
+    with owned(Path(path)), contextlib.closing(session):
         session.start(allow_inexact=False)
-        for step in session.steps():
+        for step in steps(session):
             if step == full_after:
                 fill(session.rollouts[0].replay, session.rollouts[0].spec)
             if step == until:
@@ -81,13 +82,14 @@ def live(path: str, full_after: int, until: int) -> int:
 
 
 def filled(capacity: int, spec: Spec) -> Replay:
+    """Return a replay that is full of random numbers."""
     replay = Replay(capacity, spec, np.random.SeedSequence(0))
     fill(replay, spec)
     return replay
 
 
 def fill(replay: Replay, spec: Spec) -> None:
-    """With random numbers."""
+    """Fill a replay with random numbers."""
     draw = np.random.default_rng(0)
     for start in range(0, replay.capacity, EPISODE):
         count = min(EPISODE, replay.capacity - start)

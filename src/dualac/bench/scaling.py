@@ -1,5 +1,6 @@
-"""How cost grows: an exponent for each thing that can be made larger, fitted on a logarithmic
-scale. 1 is in proportion, 0 not at all.
+"""How cost grows: an exponent for each thing that can be made larger.
+
+It is fitted on a logarithmic scale. 1 is in proportion, 0 not at all.
 """
 
 import time
@@ -23,25 +24,29 @@ GRIDS: dict[str, tuple[int, ...]] = {
 FILLS = (10_000, 30_000, 100_000, 300_000, 1_000_000)  # transitions in the replay
 
 
-def measure(algorithm: str, load: dict[str, int], rounds: int = 7) -> list[dict[str, Any]]:
-    """Seconds of a call of the learner against what is in it, and against how full the replay is
-    that its minibatches are drawn from.
-    """
-    found = []
-    for name, sizes in GRIDS.items():
+def measure(
+    algorithm: str,
+    load: dict[str, int],
+    rounds: int = 7,
+    grids: dict[str, tuple[int, ...]] = GRIDS,
+    fills: tuple[int, ...] = FILLS,
+) -> list[dict[str, Any]]:
+    """Measure a call of the learner against the sizes of its load, and against a fuller replay."""
+    rows = []
+    for name, sizes in grids.items():
         timed = [
             Timed(algorithm, find_algorithm(algorithm), Load(**{**load, name: size}))
             for size in sizes
         ]
         for _ in range(rounds):
-            for one in timed:
-                # not timed: in training a call finds in the caches what the one before it left, not
-                # what other learners did
-                one.run()
-                one.seconds.pop()
-                one.run()
-        calls = [median(one.seconds) * one.load.replay_ratio for one in timed]
-        found.append(
+            for learner in timed:
+                # The first call is not timed: in training a call finds in the caches what the one
+                # before it left, not what other learners did.
+                learner.run()
+                learner.seconds.pop()
+                learner.run()
+        calls = [median(learner.seconds) * learner.load.replay_ratio for learner in timed]
+        rows.append(
             {
                 "what": name,
                 "sizes": list(sizes),
@@ -49,36 +54,35 @@ def measure(algorithm: str, load: dict[str, int], rounds: int = 7) -> list[dict[
                 "exponent": exponent(sizes, calls),
             }
         )
-    fills = _fills(algorithm, Load(**load), rounds)
+    seconds = _fill_seconds(algorithm, Load(**load), rounds, fills)
     return [
-        *found,
+        *rows,
         {
             "what": "buffer_fill",
-            "sizes": list(FILLS),
-            "seconds": fills,
-            "exponent": exponent(FILLS, fills),
+            "sizes": list(fills),
+            "seconds": seconds,
+            "exponent": exponent(fills, seconds),
         },
     ]
 
 
-def _fills(algorithm: str, load: Load, rounds: int) -> list[float]:
-    """Of drawing minibatches and learning from them."""
+def _fill_seconds(algorithm: str, load: Load, rounds: int, fills: tuple[int, ...]) -> list[float]:
+    """Measure drawing minibatches and learning from them."""
     spec = Spec(load.obs, load.actions)
-    replays, timed = (
-        [filled(fill, spec) for fill in FILLS],
-        Timed(algorithm, find_algorithm(algorithm), load),
-    )
+    replays = [filled(fill, spec) for fill in fills]
+    timed = Timed(algorithm, find_algorithm(algorithm), load)
     times: list[list[float]] = [[] for _ in replays]
     for _ in range(3 * rounds):
-        for replay, seen in zip(replays, times, strict=True):
+        for replay, seconds in zip(replays, times, strict=True):
             began = time.perf_counter()
             timed.batches = [
                 replay.sample(load.replay_ratio, load.batch) for _ in range(load.seeds)
             ]
             timed.run()
-            seen.append(time.perf_counter() - began)
-    return [median(seen) for seen in times]
+            seconds.append(time.perf_counter() - began)
+    return [median(seconds) for seconds in times]
 
 
 def exponent(sizes: tuple[int, ...], seconds: list[float]) -> float:
+    """Fit the slope on a logarithmic scale."""
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])

@@ -1,13 +1,11 @@
-"""What training costs end to end, in a run that is thrown away; and several learners side by
-side.
-"""
+"""What training costs end to end, and what several learners do side by side."""
 
 import itertools
 import tempfile
 import time
 from pathlib import Path
 from statistics import median
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -16,42 +14,46 @@ from dualac.envs import Protocol, canonical
 from dualac.execution.pinned import answer, ask
 from dualac.machine.children import Child
 from dualac.machine.cores import own_cores
-from dualac.training import loop
 from dualac.training.learner import Learner
+from dualac.training.loop import train
 from dualac.training.presets import find_algorithm
 from dualac.training.run import Run, prepare
-from dualac.types import Transition
+from dualac.types import Spec, Transition
 
 MEASURE = "dualac.bench.learner:measure"
 NEVER = 10**9
 
 
-class Watched(Learner):
-    """Looks at the clock: when each step began, and how long it was in the learner's compiled call,
-    handing over and waiting.
-    """
+class TimedLearner(Learner):
+    """A learner that notes when each step began, and its seconds in the compiled update."""
 
-    began: ClassVar[list[float]] = []
-    learning: ClassVar[list[float]] = []
+    def __init__(self, runs: list[Run], spec: Spec) -> None:
+        """Start with no measurements."""
+        super().__init__(runs, spec)
+        self.began: list[float] = []
+        self.learning: list[float] = []
 
-    def explore(self, obs: list[np.ndarray], step: int) -> list[np.ndarray]:
+    def explore(self, obs: list[np.ndarray], episodes: list[int], step: int) -> list[np.ndarray]:
+        """Note the time, and act."""
         self.began.append(time.perf_counter())
-        return super().explore(obs, step)
+        return super().explore(obs, episodes, step)
 
-    def learn(self, batches: list[Transition], obs: list[np.ndarray], step: int) -> None:
+    def learn(self, batches: list[Transition], step: int) -> None:
+        """Learn, and note the seconds."""
         began = time.perf_counter()
-        super().learn(batches, obs, step)
+        super().learn(batches, step)
         self.learning.append(time.perf_counter() - began)
 
     def diverged(self) -> list[int]:
+        """Wait for the updates, which belongs to the seconds of learning."""
         began = time.perf_counter()
-        found = super().diverged()
+        diverged = super().diverged()
         self.learning[-1] += time.perf_counter() - began
-        return found
+        return diverged
 
 
 def undisturbed(algorithm: str, task: str, *, steps: int, warmup: int, replay_ratio: int) -> Run:
-    """A run that neither evaluates, but for once, nor logs or checkpoints while it is timed."""
+    """Return a run that is not disturbed by evaluations, logs or checkpoints while it is timed."""
     rare = {
         "eval_every": NEVER,
         "log_every": NEVER,
@@ -72,35 +74,41 @@ def undisturbed(algorithm: str, task: str, *, steps: int, warmup: int, replay_ra
 def trained(
     algorithm: str, task: str, replay_ratio: int, steps: int, warmup: int = 1_000
 ) -> dict[str, Any]:
-    """Environment steps a second while it learns, and what share of a step is outside the learner's
-    compiled call. Once in a process.
+    """Measure the steps a second of a training that is thrown away.
+
+    With them comes the share of a step that is outside the learner's compiled call.
     """
-    loop.Learner = Watched
+    learners: list[TimedLearner] = []
+
+    def make_learner(runs: list[Run], spec: Spec) -> TimedLearner:
+        learners.append(TimedLearner(runs, spec))
+        return learners[0]
+
     run = undisturbed(
         algorithm, task, steps=warmup + steps, warmup=warmup, replay_ratio=replay_ratio
     )
     with tempfile.TemporaryDirectory() as folder:
-        loop.train([prepare(run, Path(folder))], lambda message: None)
+        train([prepare(run, Path(folder))], lambda message: None, make_learner=make_learner)
+    (learner,) = learners
     settled = steps // 5  # what comes before is compiling
-    paces = [after - before for before, after in itertools.pairwise(Watched.began)][settled:]
-    learning = Watched.learning[settled : settled + len(paces)]
+    paces = [after - before for before, after in itertools.pairwise(learner.began)][settled:]
+    learning = learner.learning[settled : settled + len(paces)]
     step = median(paces)
+    outside = [1 - learnt / pace for learnt, pace in zip(learning, paces, strict=True)]
     return {
         "algorithm": algorithm,
-        ("task"): task,
+        "task": task,
         "replay_ratio": replay_ratio,
         "threads": len(own_cores()),
         "steps_per_second": 1 / step,
-        ("ms_per_step"): 1e3 * step,
+        "ms_per_step": 1e3 * step,
         "ms_per_update": 1e3 * median(learning) / replay_ratio,
-        "share_outside_the_learner": median(
-            1 - learnt / pace for learnt, pace in zip(learning, paces, strict=True)
-        ),
+        "share_outside_the_learner": median(outside),
     }
 
 
 def sweep(algorithm: str, load: Load, workers: int, rounds: int = 3) -> dict[str, Any]:
-    """Updates a second of one pinned worker, and of several side by side, in turns."""
+    """Measure updates a second of one pinned worker, and of several side by side, in turns."""
     alone, together = [], []
     for _ in range(rounds):
         alone.append(1 / _update(algorithm, load, 1))
@@ -117,7 +125,7 @@ def sweep(algorithm: str, load: Load, workers: int, rounds: int = 3) -> dict[str
 
 
 def _update(algorithm: str, load: Load, threads: int) -> float:
-    """Seconds of an update, in a process of its own that is pinned to so many cores."""
+    """Measure the seconds of an update in a process that is pinned to so many cores."""
     return _seconds(ask(MEASURE, threads, kinds=[(algorithm, load._asdict())]))
 
 

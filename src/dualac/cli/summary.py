@@ -50,9 +50,11 @@ def _conclude_group(home: Path, runs: list[Path], console: Console, isolated: fl
 def random_rows(env: gymnasium.Env, seeds: list[int]) -> list[dict[str, Any]]:
     """Episodes of uniformly random actions, a function of their seeds."""
     draw = np.random.default_rng(seeds)
-    return evaluate(
-        [env], lambda obs: draw.uniform(-1.0, 1.0, env.action_space.shape).astype(np.float32), seeds
-    )
+
+    def act(obs: np.ndarray) -> np.ndarray:
+        return draw.uniform(-1.0, 1.0, env.action_space.shape).astype(np.float32)
+
+    return evaluate([env], lambda seed: act, seeds)
 
 
 def as_json(

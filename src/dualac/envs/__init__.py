@@ -74,19 +74,17 @@ def make(
         return Isolated(task, seed, protocol, isolated)
     from dualac.envs.adapter import Adapted, Episodes, prepare_drawing
     from dualac.envs.suites.packages import release_after_build
-    from dualac.machine.memory import give_back
+    from dualac.machine.memory import release_memory
 
     name = canonical(task)
     if render:
         prepare_drawing()
     suite, _, rest = name.partition("/")
-    large = suite != "gym"  # whose models are small, and whose environments may be a user's own
-    if large:
-        give_back()
     # canonical() lets through only suites that have a module here.
-    loaded = import_module(f"dualac.envs.suites.{suite}").load(rest, protocol, render)
-    if large:
-        release_after_build()
+    with release_memory():
+        loaded = import_module(f"dualac.envs.suites.{suite}").load(rest, protocol, render)
+        if suite != "gym":  # whose environments may be a user's own
+            release_after_build()
     cap = protocol.cap(suite, loaded.cap)
     return Adapted(loaded.env, name, Episodes(seed, cap, protocol.action_repeat))
 

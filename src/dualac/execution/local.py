@@ -16,7 +16,6 @@ from dualac.errors import DualacError, Interrupted, LockedError, TryAgainError
 from dualac.execution.worker import TRAIN
 from dualac.machine.children import Child, describe_end
 from dualac.machine.cores import usable_cores
-from dualac.machine.memory import give_back
 from dualac.machine.messages import (
     Assignment,
     ErrorMessage,
@@ -134,7 +133,6 @@ class _Launcher:
             for number in (signal.SIGINT, signal.SIGTERM)
         }
         self._waiting = [_Attempt(work) for work in works]
-        give_back()  # who only watches needs little of what was needed to come here
         try:
             self._watch()
         except BaseException:

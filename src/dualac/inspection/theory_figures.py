@@ -223,7 +223,8 @@ def saturation(trained: Trained, samples: int) -> Saturated:
     """
     loaded, obs = trained.loaded, jnp.asarray(trained.lived["obs"][-samples:])
     before = loaded.run.algorithm.policy.before_tanh(loaded.state.policy, obs)
-    actions, _ = loaded.agent.explore(loaded.state, (), obs, jax.random.key(KEY))
+    memory = loaded.agent.begin(jax.random.key(KEY))
+    actions, _ = loaded.agent.explore(loaded.state, memory, obs, jax.random.key(KEY))
     return Saturated(_label(loaded), np.asarray(before), np.asarray(actions))
 
 

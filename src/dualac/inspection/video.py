@@ -56,9 +56,9 @@ def film(run: Path, out: Path, seed: int = 0, step: int | None = None) -> float:
     rate = min(int(env.metadata.get("render_fps") or DEFAULT_FPS), 100)
     writer: Any
     with imageio.get_writer(out, fps=rate, macro_block_size=8) as writer:
-        row, _ = play(
-            env, policy, episode_seed(seed, BASELINE, 0), lambda: writer.append_data(env.render())
-        )
+        episode = episode_seed(seed, BASELINE, 0)
+        act = policy.begin_episode(episode)
+        row, _ = play(env, act, episode, lambda: writer.append_data(env.render()))
     env.close()
     return row["return"]
 

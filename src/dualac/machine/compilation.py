@@ -1,4 +1,4 @@
-"""How programs are compiled, for which machine, and where they are kept."""
+"""Where compiled programs are kept, and for which machine."""
 
 import contextlib
 import hashlib
@@ -6,23 +6,11 @@ import importlib.metadata
 import os
 import platform
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-# XLA's newer way to compile fused operations takes 250 MB, for programs that are no faster
-# (docs/performance.md, "Memory").
-COMPILER = {"xla_cpu_use_fusion_emitters": False}
-
-
-def compiled(function: Callable, *, donate_argnums: tuple[int, ...] = ()) -> Any:
-    """By XLA, when it is first called: never within another that is."""
-    import jax
-
-    return jax.jit(function, donate_argnums=donate_argnums, compiler_options=COMPILER)
 
 
 def cpu_model() -> str:
+    """Return the name of this machine's CPU."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
@@ -31,20 +19,19 @@ def cpu_model() -> str:
 
 
 def compilation_cache() -> Path:
-    """Where compiled programs are kept: the user's own directory, for one jaxlib and one kind of
-    CPU, since they are native code.
-    """
+    """Return the user's directory of compiled programs for this jaxlib and this kind of CPU."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     kind = hashlib.sha256(cpu_model().encode()).hexdigest()[:8]
     return root / "dualac" / f"jaxlib-{importlib.metadata.version('jaxlib')}-{kind}"
 
 
 def writable_cache() -> Path | None:
-    """That, or what JAX_COMPILATION_CACHE_DIR names; None where that is empty, or nothing can be
-    written there.
+    """Return that directory, or the one in JAX_COMPILATION_CACHE_DIR.
+
+    None where that is empty, or where nothing can be written.
     """
     place = os.environ.get("JAX_COMPILATION_CACHE_DIR", str(compilation_cache()))
-    with contextlib.suppress(OSError):  # no home, a read-only one: compile each time
+    with contextlib.suppress(OSError):  # no home, or a read-only one: compile each time
         if place:
             Path(place).mkdir(mode=0o700, parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=place).close()
@@ -53,6 +40,7 @@ def writable_cache() -> Path | None:
 
 
 def use_compilation_cache() -> None:
+    """Have JAX keep compiled programs, and find those that it kept."""
     import jax
 
     if place := writable_cache():

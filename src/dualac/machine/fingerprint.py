@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dualac.machine.children import COMMAND
-from dualac.machine.compilation import COMPILER, cpu_model
+from dualac.machine.compilation import cpu_model
 from dualac.machine.cores import usable_cores
 from dualac.parts.as_json import difference
 
@@ -52,7 +52,6 @@ def fingerprint(simulators: Iterable[str], kernels: str) -> Fingerprint:
         "device": cpu_model() if on_cpu else jax.devices()[0].device_kind,
         "cores": len(usable_cores()),
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
-        "compiler": COMPILER,
         "matmul_precision": str(jax.config.jax_default_matmul_precision),  # pyright: ignore[reportAttributeAccessIssue]
         "kernels": kernels,
     }

@@ -1,5 +1,6 @@
-"""How good the learned policy is: whole episodes of it, in an environment of their own. Pure: the
-same policy, task and seeds give the same rows.
+"""How good the learned policy is: whole episodes of it, in an environment of their own.
+
+The same policy, task and seeds give the same rows.
 """
 
 import contextlib
@@ -20,23 +21,21 @@ from dualac.envs.protocol import Success
 from dualac.errors import BrokenEpisodeError, DualacError
 from dualac.machine.cores import borrowed
 
-DECIDED_BY: dict[Success, str] = {
-    "any": "success",
-    "last": "success_last",
-}  # the rule, and the column that it reads
+# The rule that decides on success, and the column that it reads.
+DECIDED_BY: dict[Success, str] = {"any": "success", "last": "success_last"}
 
-Act = Callable[[np.ndarray], np.ndarray]
-Broken = Callable[[int, BrokenEpisodeError], None]
+Act = Callable[[np.ndarray], np.ndarray]  # an observation -> an action
+Policy = Callable[[int], Act]  # an episode's seed -> how the episode is played
+Broken = Callable[[int, BrokenEpisodeError], None]  # is given the seed of a broken episode
 Played = tuple[dict[str, Any], BrokenEpisodeError | None]
 HIDDEN = 0.05  # share of a value that a time limit may hide
-# seconds left of an evaluation from which on it pays to have others help: they take about two to be
-# there
+# Seconds left of an evaluation from which on it pays to start more processes; each takes two.
 LONG = 5.0
 SHORT = 1.0  # seconds of an evaluation up to which it is not worth a process of its own
 
 
 class ValueComparison(NamedTuple):
-    """What the critics make of states and actions, to be held against what came of them."""
+    """What the critics make of states and actions, beside what came of them."""
 
     value: Callable[[np.ndarray, np.ndarray], np.ndarray]
     gamma: float
@@ -44,144 +43,153 @@ class ValueComparison(NamedTuple):
     def compare(
         self, steps: list[tuple[np.ndarray, np.ndarray, float]], *, ended: bool
     ) -> dict[str, float]:
-        """Mean |Q| and mean |G| of an episode's steps, G the discounted return seen from there.
+        """Return mean |Q| and mean |G| of an episode's steps, G the discounted return from there.
 
         A time limit hides what comes after it: of an episode that it cut only the steps count from
-        which on nearly all that matters was seen, and of one too short for that, the first.
+        which on nearly all that matters was observed, and of one too short for that, the first.
         """
-        observed, rewards = 0.0, [reward for _, _, reward in steps]
-        returns = [observed := reward + self.gamma * observed for reward in reversed(rewards)][::-1]
+        rewards = [reward for _, _, reward in steps]
+        returns: list[float] = []
+        discounted = 0.0
+        for reward in reversed(rewards):
+            discounted = reward + self.gamma * discounted
+            returns.append(discounted)
+        returns.reverse()
         hidden = math.ceil(math.log(HIDDEN) / math.log(self.gamma)) if 0 < self.gamma < 1 else 1
         count = len(steps) if ended else max(1, len(steps) - hidden)
-        obs, actions = (np.stack([step[which] for step in steps[:count]]) for which in (0, 1))
+        obs = np.stack([step[0] for step in steps[:count]])
+        actions = np.stack([step[1] for step in steps[:count]])
         return {
             "value": float(np.abs(self.value(obs, actions)).mean()),
             "discounted_return": float(np.abs(returns[:count]).mean()),
         }
 
 
-def evaluate(
-    players: Sequence[gymnasium.Env],
-    act: Act,
-    seeds: Iterable[int],
-    broken: Broken = lambda seed, error: None,
-    judge: ValueComparison | None = None,
-) -> list[dict[str, Any]]:
-    """A row an episode: its seed, return, length, and success at any step and at the last one where
-    the task defines success.
-
-    Several environments play at once; an episode is a function of its seed, so the rows do not
-    depend on how many. `broken` is told of each episode that breaks.
-    """
-    seeds = list(seeds)
-    if len(players) == 1:
-        played = [play(players[0], act, seed, judge=judge) for seed in seeds]
-    else:
-        idle: SimpleQueue[gymnasium.Env] = SimpleQueue()
-        for env in players:
-            idle.put(env)
-
-        def next_player(seed: int) -> Played:
-            env = idle.get()
-            try:
-                return play(env, act, seed, judge=judge)
-            finally:
-                idle.put(env)
-
-        with ThreadPoolExecutor(len(players)) as threads:
-            played = list(threads.map(next_player, seeds))
-    for seed, (_, error) in zip(seeds, played, strict=True):
-        if error:
-            broken(seed, error)
-    return [
-        {"episode": index, "seed": seed, **row}
-        for index, (seed, (row, _)) in enumerate(zip(seeds, played, strict=True))
-    ]
-
-
 class PendingEvaluation(NamedTuple):
     """An evaluation that goes on while the learner does."""
 
+    step: int  # of the policy
     rows: Future[list[dict[str, Any]]]
     broken: list[tuple[int, BrokenEpisodeError]]
 
-    def wait(self, broken: Broken) -> list[dict[str, Any]]:
-        """Its rows. What broke is told here, by whoever asked and not by the thread that played."""
-        rows = self.rows.result()
-        for seed, error in self.broken:
-            broken(seed, error)
-        return rows
-
 
 class Evaluator:
-    """Where a run is evaluated: in an environment of its own, and, where that takes long and other
-    cores are idle, in further ones on those.
-    """
+    """Where a run is evaluated: in an environment of its own, and in more where cores are idle."""
 
-    def __init__(self, env: Guarded, others: list[int] | None = None) -> None:
-        """`others`: the cores that may help; those that this process keeps off since it was pinned,
-        unless told otherwise.
+    def __init__(
+        self,
+        env: Guarded,
+        others: list[int] | None = None,
+        *,
+        long: float = LONG,
+        short: float = SHORT,
+    ) -> None:
+        """Evaluate in `env`; the cores `others` may help.
+
+        If they are not named, they are those that this process does not use since it was pinned.
         """
         self.env, self._others = env, others
+        self._long, self._short = long, short
         self._beside: list[Guarded] = []
         self._took = 0.0  # seconds of the last evaluation that was waited for
         self._thread = ThreadPoolExecutor(1)
         self._closing = threading.Event()
+        self._pending: PendingEvaluation | None = None
 
     def evaluate(
-        self, act: Act, seeds: list[int], broken: Broken, judge: ValueComparison | None = None
+        self,
+        policy: Policy,
+        seeds: list[int],
+        broken: Broken,
+        comparison: ValueComparison | None = None,
     ) -> list[dict[str, Any]]:
-        """The first episode tells how long the others will take."""
-        began = time.monotonic()
-        rows = evaluate([self.env], act, seeds[:1], broken, judge)
-        left = seeds[1:]
-        with borrowed(
-            len(left) - 1 if (time.monotonic() - began) * len(left) > LONG else 0, self._others
-        ) as cores:
-            more = evaluate([self.env, *self._on(cores)], act, left, broken, judge)
-        self._took = time.monotonic() - began
-        return rows + [{**row, "episode": index} for index, row in enumerate(more, 1)]
+        """Play an episode for each seed and wait for the rows.
 
-    def aside(
-        self, act: Act, seeds: list[int], judge: ValueComparison | None = None
-    ) -> PendingEvaluation | None:
-        """The same rows from idle cores alone, while the caller goes on. None where no core is
-        idle, or where waiting is a matter of a moment.
+        The first episode shows how long the others will take, and whether other cores shall help.
         """
-        held = contextlib.ExitStack()
-        cores = held.enter_context(borrowed(len(seeds) if self._took > SHORT else 0, self._others))
-        if not cores:
-            held.close()
-            return None
-        heard: list[tuple[int, BrokenEpisodeError]] = []
+        began = time.monotonic()
+        first = evaluate([self.env], policy, seeds[:1], broken, comparison)
+        left = seeds[1:]
+        is_long = (time.monotonic() - began) * len(left) > self._long
+        with borrowed(len(left) - 1 if is_long else 0, self._others) as cores:
+            more = evaluate([self.env, *self._on(cores)], policy, left, broken, comparison)
+        self._took = time.monotonic() - began
+        return first + [{**row, "episode": index} for index, row in enumerate(more, 1)]
 
-        def unless_closing(obs: np.ndarray) -> np.ndarray:
-            if self._closing.is_set():
-                raise BrokenEpisodeError("was left unfinished")
-            return act(obs)
+    def begin(
+        self,
+        step: int,
+        policy: Policy,
+        seeds: list[int],
+        comparison: ValueComparison | None = None,
+    ) -> bool:
+        """Begin the same evaluation on idle cores alone, while the caller goes on.
+
+        Return whether it has begun: not where no core is idle, nor where it takes but a moment.
+        """
+        lease = contextlib.ExitStack()
+        wanted = len(seeds) if self._took > self._short else 0
+        cores = lease.enter_context(borrowed(wanted, self._others))
+        if not cores:
+            lease.close()
+            return False
+        broken: list[tuple[int, BrokenEpisodeError]] = []
+
+        def note(seed: int, error: BrokenEpisodeError) -> None:
+            broken.append((seed, error))
 
         def played() -> list[dict[str, Any]]:
-            with held:
+            with lease:
                 os.sched_setaffinity(0, cores)  # of this thread, and of those that it starts
-                return evaluate(
-                    self._on(cores) or [self.env],
-                    unless_closing,
-                    seeds,
-                    lambda *told: heard.append(told),
-                    judge,
-                )
+                players = self._on(cores) or [self.env]
+                return evaluate(players, self._unless_closing(policy), seeds, note, comparison)
 
-        return PendingEvaluation(self._thread.submit(played), heard)
+        self._pending = PendingEvaluation(step, self._thread.submit(played), broken)
+        return True
+
+    @property
+    def pending(self) -> int | None:
+        """The step whose policy is being evaluated beside the learner, if any."""
+        return self._pending.step if self._pending else None
+
+    @property
+    def ready(self) -> bool:
+        """Whether `collect` need not wait."""
+        return self._pending is None or self._pending.rows.done()
+
+    def collect(self, broken: Broken) -> list[dict[str, Any]]:
+        """Wait for the pending evaluation and return its rows."""
+        assert self._pending is not None
+        pending, self._pending = self._pending, None
+        rows = pending.rows.result()
+        for seed, error in pending.broken:
+            broken(seed, error)
+        return rows
 
     def close(self) -> None:
+        """Leave a pending evaluation unfinished, and close all environments."""
         self._closing.set()
         self._thread.shutdown()
         for env in (self.env, *self._beside):
             env.close()
 
+    def _unless_closing(self, policy: Policy) -> Policy:
+        def begin_episode(seed: int) -> Act:
+            act = policy(seed)
+
+            def act_unless_closing(obs: np.ndarray) -> np.ndarray:
+                if self._closing.is_set():
+                    raise BrokenEpisodeError("was left unfinished")
+                return act(obs)
+
+            return act_unless_closing
+
+        return begin_episode
+
     def _on(self, cores: list[int]) -> list[Guarded]:
-        """An environment in a process of its own on each of these cores; where one cannot be had,
-        those that could.
+        """Return environments in processes of their own, one on each of these cores.
+
+        Where one cannot be made, those that could.
         """
         with contextlib.suppress(DualacError):
             while len(self._beside) < len(cores):
@@ -192,17 +200,57 @@ class Evaluator:
         return ready
 
 
+def evaluate(
+    players: Sequence[gymnasium.Env],
+    policy: Policy,
+    seeds: Iterable[int],
+    broken: Broken = lambda seed, error: None,
+    comparison: ValueComparison | None = None,
+) -> list[dict[str, Any]]:
+    """Return a row for each episode: its seed, return, length, and success if the task defines it.
+
+    Several environments play at once; an episode is a function of its seed, so the rows do not
+    depend on how many. `broken` is called for each episode that breaks.
+    """
+    seeds = list(seeds)
+    idle: SimpleQueue[gymnasium.Env] = SimpleQueue()
+    for env in players:
+        idle.put(env)
+
+    def play_next(seed: int) -> Played:
+        env = idle.get()
+        try:
+            return play(env, policy(seed), seed, comparison=comparison)
+        finally:
+            idle.put(env)
+
+    if len(players) == 1:
+        played = [play_next(seed) for seed in seeds]
+    else:
+        with ThreadPoolExecutor(len(players)) as threads:
+            played = list(threads.map(play_next, seeds))
+    rows = []
+    for index, (seed, (row, error)) in enumerate(zip(seeds, played, strict=True)):
+        rows.append({"episode": index, "seed": seed, **row})
+        if error:
+            broken(seed, error)
+    return rows
+
+
 def play(
     env: gymnasium.Env,
     act: Act,
     seed: int,
     each_step: Callable[[], None] = lambda: None,
-    judge: ValueComparison | None = None,
+    comparison: ValueComparison | None = None,
 ) -> Played:
-    """One episode. Where the environment breaks it ends, the row says so, and the error is handed
-    over. Give it a `Guarded` environment.
+    """Play one episode of a `Guarded` environment.
+
+    Where the environment breaks the episode ends, the row says so, and the error comes with it.
     """
-    total, length, success, steps, terminated = 0.0, 0, [], [], False
+    total, length, terminated = 0.0, 0, False
+    success: list[bool] = []
+    steps: list[tuple[np.ndarray, np.ndarray, float]] = []
     broken: BrokenEpisodeError | None = None
     try:
         obs, _ = env.reset(seed=seed)
@@ -211,11 +259,11 @@ def play(
         while not over:
             action = act(obs)
             length += 1
-            seen = obs
+            before = obs
             obs, reward, terminated, truncated, info = env.step(action)
             over = terminated or truncated
-            if judge:
-                steps.append((seen, action, float(reward)))
+            if comparison:
+                steps.append((before, action, float(reward)))
             total += float(reward)
             if "success" in info:
                 success.append(bool(info["success"]))
@@ -225,14 +273,17 @@ def play(
     row: dict[str, Any] = {"return": total, "length": length}
     if success:
         row |= {"success": any(success), "success_last": success[-1]}
-    if judge and steps and not broken:
-        row |= judge.compare(steps, ended=terminated)
-    return row | ({"bad": True, "reason": str(broken)} if broken else {}), broken
+    if comparison and steps and not broken:
+        row |= comparison.compare(steps, ended=terminated)
+    if broken:
+        row |= {"bad": True, "reason": str(broken)}
+    return row, broken
 
 
 def summary(rows: list[dict[str, Any]], success: Success = "any") -> dict[str, float]:
-    """The means of an evaluation, by Stable-Baselines3's names; which step decides on success is
-    the protocol's to say.
+    """Return the means of an evaluation, by Stable-Baselines3's names.
+
+    Which step decides on success is in the protocol.
     """
     returns = np.array([row["return"] for row in rows])
     means = {
@@ -240,12 +291,11 @@ def summary(rows: list[dict[str, Any]], success: Success = "any") -> dict[str, f
         "eval/std_reward": float(returns.std()),
         "eval/mean_ep_length": float(np.mean([row["length"] for row in rows])),
     }
-    judged = [row[DECIDED_BY[success]] for row in rows if "success" in row]
-    if judged:
-        means["eval/success_rate"] = float(np.mean(judged))
-    observed = sum(row["discounted_return"] for row in rows if "value" in row)
+    successes = [row[DECIDED_BY[success]] for row in rows if "success" in row]
+    if successes:
+        means["eval/success_rate"] = float(np.mean(successes))
+    compared = [row for row in rows if "value" in row]
+    observed = sum(row["discounted_return"] for row in compared)
     if observed > 0:
-        means["train/overestimation"] = (
-            sum(row["value"] for row in rows if "value" in row) / observed
-        )
+        means["train/overestimation"] = sum(row["value"] for row in compared) / observed
     return means

@@ -1,7 +1,6 @@
 """The agents of a pack on the device. The only vmap over seeds is here."""
 
-import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -10,207 +9,162 @@ import numpy as np
 
 from dualac.agents.agent import make_agent
 from dualac.envs.faults.guarded import to_float32
-from dualac.errors import DataError
-from dualac.machine.compilation import compiled
 from dualac.machine.cores import helping_cores
 from dualac.ops import start_helpers
 from dualac.training.checkpoint import Arrays, Snapshot
-from dualac.training.packed_state import Bundle
+from dualac.training.evaluation import Policy
+from dualac.training.packed_state import (
+    AGENT,
+    MEMORY,
+    Packed,
+    PackedState,
+    PartlyPacked,
+    named_arrays,
+    tree_of,
+)
+from dualac.training.policy import Exploiter
 from dualac.training.run import Run
-from dualac.types import Agent, Key, Spec, State, Transition
+from dualac.types import Agent, Key, Memory, Spec, State, Transition
 
-PIECE = 256  # states that are judged at once
-NONFINITE = "nonfinite"  # the metric that is 1 where an update saw what is not a number
-INIT, EXPLORE, UPDATE, OBSERVE_RETURN = range(
-    4
-)  # streams of JAX keys; never renumber: runs depend on it
-
-
-Held = list[jax.Array]  # a state in the arrays of its bundle
+PIECE = 256  # states whose value is computed at once
+NONFINITE = "nonfinite"  # the metric that is 1 where an update met a number that is not finite
+# Streams of JAX keys. Never renumber: the numbers of every run depend on it.
+INIT, EXPLORE, UPDATE, OBSERVE_RETURN, BEGIN = range(5)
+NO_EPISODE = np.uint32(2**32 - 1)  # no memory has begun yet
 
 
 class UpdateInputs(NamedTuple):
-    """What a step of the environment has to teach: minibatches, what is seen now, and the step's
-    number.
-    """
+    """What the updates of one step of the environment need: minibatches and the step's number."""
 
-    batches: Any
-    obs: Any
+    batches: Transition
     step: Any
 
 
-class Foreseen(NamedTuple):
-    """Actions that were decided ahead, with what was learned, and for what."""
+class EpisodeMemory(NamedTuple):
+    """What exploring remembers, and the number of the episode that it is of."""
 
-    held: Held
-    obs: list[np.ndarray]
-    step: int
-
-    def meets(self, held: Held, obs: list[np.ndarray], step: int) -> bool:
-        return step == self.step and held is self.held and all(map(operator.is_, obs, self.obs))
+    episode: Any
+    held: Memory
 
 
 class Learner:
-    """The agents of a pack on the device: their state, the sums of their metrics, and the compiled
-    functions that move them.
+    """The agents of a pack: their state, the sums of their metrics, and the functions that move it.
 
     Randomness is a function of the seed and the step, so there is no key to lose. Alone, a seed
     runs without a batch axis: on CPU that is faster.
     """
 
-    def __init__(self, runs: list[Run], spec: Spec) -> None:
+    def __init__(self, runs: list[Run], spec: Spec, agent: Agent | None = None) -> None:
+        """Start from the initial weights; `agent` stands in for the one of the run's row."""
         run = runs[0]
-        self.agent: Agent = make_agent(run.algorithm, spec)
+        self.agent = make_agent(run.algorithm, spec) if agent is None else agent
         self.size = len(runs)
         start_helpers(helping_cores())
-        keys = [jax.random.split(jax.random.key(run.seed), 4) for run in runs]
-        self._init_keys = [key[INIT] for key in keys]
-        self._keys = {
-            purpose: self._stack([key[purpose] for key in keys])
-            for purpose in (EXPLORE, UPDATE, OBSERVE_RETURN)
-        }
-        self._learning_keys = self._keys[UPDATE], self._keys[EXPLORE]
+        self._take_keys(runs)
         self._first_learning = max(run.warmup, 1)
+        self._run = run
+        self._batch = batch = _blank_batch(run.batch_size, spec)
         # Traced once and inlined wherever they are called: the same programs as without jit.
-        init, self._act, self._update = (
-            jax.jit(function, inline=True)
-            for function in (self.agent.init, self.agent.explore, self.agent.update)
-        )
+        self._update = jax.jit(self.agent.update, inline=True)
+        init = jax.jit(self.agent.init, inline=True)
         self._blank: State = jax.eval_shape(init, self._init_keys[0])
-        self._bundle = Bundle(self._blank)
-        self._init = compiled(
-            lambda key, step: self._bundle.tie(init(jax.random.fold_in(key, step)))
+        self._packed = PackedState(self._blank)
+        self._names = self._metric_names(batch)
+        self._init = jax.jit(
+            lambda key, step: self._packed.pack(init(jax.random.fold_in(key, step)))
         )
-        self._reset, self._restart = map(
-            self._renewal, (self.agent.reset, self.agent.restart_explorer)
-        )
-        self._diagnose = compiled(lambda held, batch: self.agent.diagnose(self._state(held), batch))
-        self._value = compiled(self.agent.value)
-        self._explored = self._bundle.numbers(self.agent.exploring)
-        # Alike: what `_learn` foresees must be what `_explore` would have decided.
-        self._explore = compiled(self._lift(self._explore_held, (0, 0, 0, None)))
-        self._exploit = compiled(lambda state, obs: self.agent.exploit(state, (), obs)[0])
-        self._learn = compiled(
-            self._lift(self._learn_one, (0, 0, 0, UpdateInputs(0, 0, None))), donate_argnums=(0, 1)
-        )
-        self._observe_return = compiled(
-            self._lift(self._observe_return_one, (0, 0, 0, 0, None)), donate_argnums=(0,)
-        )
-        self._run, self._batch = run, _blank_batch(run.batch_size, spec)
-        noise = jax.eval_shape(
-            lambda key: self.agent.noise(key, self._batch.action.size), self._init_keys[0]
-        )
-        metrics = jax.eval_shape(self._update, self._blank, self._batch, noise, np.uint32(0))[1]
-        self._names = sorted(metrics)
-        self.begin()
+        self._prepare_acting(batch, spec)
+        self._prepare_learning()
+        self.start_over()
 
-    def begin(self) -> None:
-        """As if nothing had been learned."""
+    def start_over(self) -> None:
+        """Go back to the initial weights, as if nothing had been learned."""
         # One by one, not by vmap: each seed starts from the very weights it has when it runs alone.
-        self._held: Held = self._stack([self._init(key, np.uint32(0)) for key in self._init_keys])
+        self._held: Packed = self._stack([self._init(key, np.uint32(0)) for key in self._init_keys])
+        self._memory = self._stack([self._blank_memory] * self.size)
         self.forget_metrics()
-        self._foreseen: Foreseen | None = None
-        self._answer: jax.Array | None = (
-            # of the last call that learned: the actions that it foresaw, and whether it diverged
-            None
-        )
+        self._diverged: Any = np.zeros(self.size, np.float32)
 
-    def compile_ahead(self) -> Iterator[None]:
-        """Do all that a run will ask for once, with zeros, and go back: then nothing of the agent
-        is left to compile. It pauses where compiling has taken most, so that this can be given
-        back.
+    def compile_ahead(self) -> None:
+        """Do once, with zeros, all that a run asks for; then start over.
+
+        So what compiling takes can be given back before the replay grows.
         """
-        self._init.clear_cache()  # a run begins once: 28 MB
-        yield
-        before = [
-            Snapshot(0, {name: array.copy() for name, array in self.save(index).items()}, {})
-            for index in range(self.size)
-        ]
-        batch: Any = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self._batch)
-        obs, step = [batch.obs[0]] * self.size, self._first_learning
-        self.learn(
-            [jax.tree.map(lambda leaf: np.stack([leaf] * self._run.replay_ratio), batch)]
-            * self.size,
-            obs,
-            step,
-        )
-        yield
-        self.explore(obs, step)
-        self.observe_return([0.0] * self.size, step)
+        batch = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self._batch)
+        batches = jax.tree.map(lambda leaf: np.stack([leaf] * self._run.replay_ratio), batch)
+        self.learn([batches] * self.size, 0)
+        self.explore([batch.obs[0]] * self.size, [0] * self.size, 0)
+        self.observe_return([0.0] * self.size, 0)
         if self._run.resets or self._run.reset_every:
-            self.reset(step, same_init=False)
-            yield
+            self.reset(0, same_init=False)
         if self._run.algorithm.explorer_restart_every:
-            self.restart_explorer(step)
-            yield
+            self.restart_explorer(0)
         for index in range(self.size):
             self.diagnose(index, batch)
-        yield
-        for index in range(self.size):
-            self.exploit(index)(obs[index])
+            self.exploit(index)(0)(batch.obs[0])
             self.value(index)(batch.obs, batch.action)
-        self.restore(before)
-        self._foreseen = self._answer = None
-        del before
-        yield
+        self.start_over()
 
-    def explore(self, obs: list[np.ndarray], step: int) -> list[np.ndarray]:
-        if self._foreseen and self._foreseen.meets(self._held, obs, step):
-            actions = np.asarray(self._answer)[..., :-1]
-        else:
-            held = {number: self._held[number] for number in self._explored}
-            actions = np.asarray(
-                self._explore(held, self._together(obs), self._keys[EXPLORE], np.uint32(step))
-            )
+    def explore(self, obs: list[np.ndarray], episodes: list[int], step: int) -> list[np.ndarray]:
+        """Return the actions of training, and go on with the memory of each seed's episode.
+
+        A memory begins where its seed's episode is not the one of the last call.
+        """
+        numbers = [np.uint32(episode) for episode in episodes]
+        held = {number: self._held[number] for number in self._explore_reads}
+        actions, self._memory = self._explore(
+            held,
+            self._memory,
+            self._together(obs),
+            self._together(numbers),
+            (self._keys[EXPLORE], self._keys[BEGIN]),
+            np.uint32(step),
+        )
+        actions = np.asarray(actions)
         return list(actions) if self.size > 1 else [actions]
 
-    def exploit(self, index: int) -> Callable[[np.ndarray], np.ndarray]:
-        """How one seed acts at its best now, whatever is learned later."""
-        state = self._copied(self.agent.judged, index)
-        return lambda obs: np.asarray(self._exploit(state, obs))
+    def exploit(self, index: int) -> Policy:
+        """Return how one seed acts at its best now, whatever is learned later."""
+        return self._exploiter.policy(self._copied(self._exploiter.reads, index))
 
-    def learn(self, batches: list[Transition], obs: list[np.ndarray], step: int) -> None:
-        """A step's updates; and in the same call, since one more would cost more, the actions that
-        `explore` will be asked for if nothing changes.
-        """
+    def learn(self, batches: list[Transition], step: int) -> None:
+        """Make the updates of a step, one for each minibatch."""
         batch = Transition._make(map(self._together, zip(*batches, strict=True)))
-        lesson = UpdateInputs(batch, self._together(obs), np.uint32(step))
-        self._held, self._tally, self._answer = self._learn(
-            self._held, self._tally, self._learning_keys, lesson
+        inputs = UpdateInputs(batch, np.uint32(step))
+        self._held, self._tally, self._diverged = self._learn(
+            self._held, self._tally, self._keys[UPDATE], inputs
         )
-        self._foreseen = Foreseen(self._held, obs, step + 1)
 
     def observe_return(self, returns: list[float | None], step: int) -> None:
-        """Tell those whose episode ended what it returned."""
+        """Give the agents whose episode ended its return."""
         if any(value is not None for value in returns):
-            heard = [to_float32(value or 0.0) for value in returns]
+            values = [to_float32(value or 0.0) for value in returns]
             ended = [np.bool_(value is not None) for value in returns]
             self._held = self._observe_return(
                 self._held,
-                self._together(heard),
+                self._together(values),
                 self._together(ended),
                 self._keys[OBSERVE_RETURN],
                 np.uint32(step),
             )
 
     def reset(self, step: int, *, same_init: bool) -> None:
+        """Start networks, scalars and optimisers afresh."""
         self._renew(self._reset, 0 if same_init else step)
 
     def restart_explorer(self, step: int) -> None:
-        self._renew(self._restart, step)
+        """Start the explorer afresh."""
+        self._renew(self._restart_explorer, step)
 
     def diverged(self) -> list[int]:
-        """Those of the pack in whose losses or values something was not finite since the last log.
-        Waits for what they learn.
+        """List the seeds whose updates met what is not finite since the last log.
+
+        This waits for the updates to end.
         """
-        return (
-            []
-            if self._answer is None
-            else np.flatnonzero(np.asarray(self._answer)[..., -1]).tolist()
-        )
+        return np.flatnonzero(np.asarray(self._diverged)).tolist()
 
     def metrics(self, index: int) -> dict[str, float]:
-        """One seed's means since they were last forgotten, of what was measured since then."""
+        """Return one seed's means since they were last forgotten, of what was measured since."""
         return {
             f"train/{name}": float(total / times)
             for name, (total, times) in self.tally(index).items()
@@ -218,137 +172,168 @@ class Learner:
         }
 
     def tally(self, index: int) -> dict[str, np.ndarray]:
-        """Of each metric the sum since it was last forgotten, and how often it was measured."""
+        """Return of each metric the sum since it was last forgotten, and how many were summed."""
         return dict(zip(self._names, np.asarray(self._member(self._tally, index)), strict=True))
 
-    def diagnose(self, index: int, batch: Transition) -> dict[str, float]:
-        return {
-            f"train/{name}": float(value)
-            for name, value in self._diagnose(self._member(self._held, index), batch).items()
-        }
-
-    def value(self, index: int) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """The critics' mean now, as a function of many states and actions. They are judged in
-        pieces of one size, so that it is compiled once.
-        """
-        state = self._copied(self.agent.valuing, index)
-
-        def judged(obs: np.ndarray, action: np.ndarray) -> np.ndarray:
-            pieces = range(0, len(obs), PIECE)
-            values = [
-                self._value(
-                    state,
-                    _padded(obs[start : start + PIECE]),
-                    _padded(action[start : start + PIECE]),
-                )
-                for start in pieces
-            ]
-            return np.concatenate([np.asarray(value) for value in values])[: len(obs)]
-
-        return judged
-
     def forget_metrics(self) -> None:
+        """Begin the sums of metrics at zero."""
         shape = (len(self._names), 2)
         self._tally = jnp.zeros((self.size, *shape) if self.size > 1 else shape)
 
-    def save(self, index: int) -> Arrays:
-        """One seed's share as named arrays, not copied. The names are the paths of the tree, so a
-        new part cannot be forgotten.
-        """
-        return _named({"agent": self.member_state(index), "tally": self.tally(index)})
+    def diagnose(self, index: int, batch: Transition) -> dict[str, float]:
+        """Measure what is too expensive for every update."""
+        values = self._diagnose(self._member(self._held, index), batch)
+        return {f"train/{name}": float(value) for name, value in values.items()}
 
-    def restore(self, snapshots: list[Snapshot]) -> None:
-        agents = [rebuilt_agent(self._blank, snapshot.arrays) for snapshot in snapshots]
-        # before the others come: both at once would be the most that a learner ever takes
-        self._held = []
-        self._held = self._stack([self._bundle.tie(agent) for agent in agents])
-        never = np.zeros(2, np.float32)  # measured, by a version that did not know it
-        self._tally = self._stack(
-            [
-                np.stack([snapshot.arrays.get(f"tally.{name}", never) for name in self._names])
-                for snapshot in snapshots
+    def value(self, index: int) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """Return the critics' mean now, as a function of many states and actions."""
+        held = self._copied(self._value_reads, index)
+
+        def value(obs: np.ndarray, action: np.ndarray) -> np.ndarray:
+            # In pieces of one size, so that it is compiled once.
+            values = [
+                np.asarray(self._value(held, _piece(obs, start), _piece(action, start)))
+                for start in range(0, len(obs), PIECE)
             ]
-        )
+            return np.concatenate(values)[: len(obs)]
+
+        return value
+
+    def save(self, index: int) -> Arrays:
+        """Return one seed's share as named arrays, not copied.
+
+        The names are the paths of the tree, so a new part cannot be forgotten.
+        """
+        tree = {AGENT: self.member_state(index), "tally": self.tally(index)}
+        if self._remembers:
+            tree[MEMORY] = self._member(self._memory, index)
+        return named_arrays(jax.tree.map(np.asarray, tree))
+
+    def restore(self, snapshots: Sequence[Snapshot | None]) -> None:
+        """Stand where these snapshots were taken; a seed without one starts over."""
+        self.start_over()
+        saved = [
+            self.save(index) if snapshot is None else snapshot.arrays
+            for index, snapshot in enumerate(snapshots)
+        ]
+        states = [tree_of(AGENT, self._blank, arrays) for arrays in saved]
+        unmeasured = np.zeros(2, np.float32)  # by a version that did not know the metric
+        tallies = [
+            np.stack([arrays.get(f"tally.{name}", unmeasured) for name in self._names])
+            for arrays in saved
+        ]
+        if self._remembers:
+            memories = [tree_of(MEMORY, self._blank_memory, arrays) for arrays in saved]
+            self._memory = self._stack(memories)
+        self._held = self._stack([self._packed.pack(state) for state in states])
+        self._tally = self._stack(tallies)
 
     def member_state(self, index: int) -> State:
-        """One seed's agent as the host sees it. On a CPU that is where it lies: to hold on to it
-        would have the next update move a copy.
+        """Return one seed's state as arrays of NumPy.
+
+        On a CPU they are not copied; while one of them is held, the next update copies all.
         """
-        return self._state([self._member(np.asarray(array), index) for array in self._held])
+        return self._packed.unpack([self._member(np.asarray(array), index) for array in self._held])
 
-    def _copied(self, part: Callable[[State], State], index: int) -> State:
-        """Of one seed's agent this part, which stays as it is now."""
-        held = {
-            number: self._member(np.asarray(self._held[number]), index)
-            for number in self._bundle.numbers(part)
+    def _take_keys(self, runs: list[Run]) -> None:
+        roots = [jax.random.key(run.seed) for run in runs]
+        keys = [jax.random.split(root, 4) for root in roots]
+        self._init_keys = [key[INIT] for key in keys]
+        self._keys = {
+            purpose: self._stack([key[purpose] for key in keys])
+            for purpose in (EXPLORE, UPDATE, OBSERVE_RETURN)
         }
-        return jax.tree.map(jnp.array, part(self._bundle.untie(held)))
+        self._keys[BEGIN] = self._stack([jax.random.fold_in(root, BEGIN) for root in roots])
 
-    def _state(self, held: Sequence[Any]) -> State:
-        return self._bundle.untie(dict(enumerate(held)))
+    def _metric_names(self, batch: Transition) -> list[str]:
+        key = self._init_keys[0]
+        noise = jax.eval_shape(lambda key: self.agent.noise(key, batch.action.size), key)
+        metrics = jax.eval_shape(self._update, self._blank, batch, noise, np.uint32(0))[1]
+        return sorted(metrics)
 
-    def _explore_held(
-        self, held: dict[int, jax.Array], obs: jax.Array, key: jax.Array, step: jax.Array
-    ) -> jax.Array:
-        return self._explore_one(self._bundle.untie(held), obs, key, step)
+    def _prepare_acting(self, batch: Transition, spec: Spec) -> None:
+        key, obs = self._init_keys[0], jax.ShapeDtypeStruct((spec.obs_dim,), jnp.float32)
+        begun = jax.eval_shape(self.agent.begin, key)
+        blank = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), begun)
+        self._remembers = bool(jax.tree.leaves(begun))
+        self._blank_memory = EpisodeMemory(NO_EPISODE, blank)
+        self._explore_reads = self._packed.read_by(self.agent.explore, begun, obs, key)
+        self._explore = jax.jit(self._lift(self._explore_one, (0, 0, 0, 0, 0, None)))
+        self._exploiter = Exploiter(self.agent, self._packed, spec)
+        self._value_reads = self._packed.read_by(self.agent.value, batch.obs, batch.action)
+        self._value = jax.jit(
+            lambda held, obs, action: self.agent.value(self._packed.unpack(held), obs, action)
+        )
+        self._diagnose = jax.jit(
+            lambda held, batch: self.agent.diagnose(self._packed.unpack(held), batch)
+        )
 
-    def _explore_one(
-        self, state: State, obs: jax.Array, key: jax.Array, step: jax.Array
-    ) -> jax.Array:
-        return self._act(self.agent.exploring(state), (), obs, jax.random.fold_in(key, step))[0]
+    def _prepare_learning(self) -> None:
+        self._learn = jax.jit(
+            self._lift(self._learn_one, (0, 0, 0, UpdateInputs(0, None))),  # pyright: ignore[reportArgumentType]
+            donate_argnums=(0, 1),
+        )
+        self._observe_return = jax.jit(
+            self._lift(self._observe_return_one, (0, 0, 0, 0, None)), donate_argnums=(0,)
+        )
+        self._reset = jax.jit(self._renewal(only_explorer=False), donate_argnums=(0,))
+        self._restart_explorer = jax.jit(self._renewal(only_explorer=True), donate_argnums=(0,))
+
+    def _explore_one(  # noqa: PLR0917  vmap's axes are of positions
+        self,
+        held: PartlyPacked,
+        memory: EpisodeMemory,
+        obs: jax.Array,
+        episode: jax.Array,
+        keys: tuple[Key, Key],
+        step: jax.Array,
+    ) -> tuple[jax.Array, EpisodeMemory]:
+        explore_key, begin_key = keys
+        begun = self.agent.begin(jax.random.fold_in(begin_key, episode))
+        goes_on = memory.episode == episode
+        current = jax.tree.map(lambda old, new: jnp.where(goes_on, old, new), memory.held, begun)
+        key = jax.random.fold_in(explore_key, step)
+        action, after = self.agent.explore(self._packed.unpack(held), current, obs, key)
+        return action, EpisodeMemory(episode, after)
 
     def _learn_one(
-        self, held: Held, tally: jax.Array, keys: tuple[Key, Key], lesson: UpdateInputs
-    ) -> tuple[Held, jax.Array, jax.Array]:
-        def body(
-            carry: tuple[State, jax.Array], inputs: tuple[Transition, Any, jax.Array]
-        ) -> tuple[tuple[State, jax.Array], None]:
-            state, metrics = self._update(carry[0], *inputs)
+        self, held: Packed, tally: jax.Array, key: Key, inputs: UpdateInputs
+    ) -> tuple[Packed, jax.Array, jax.Array]:
+        def update(carry: Any, inputs: Any) -> tuple[Any, None]:
+            state, tally = carry
+            state, metrics = self._update(state, *inputs)
             values = jnp.stack([metrics[name] for name in self._names])
             measured = ~jnp.isnan(values)
-            return (
-                state,
-                carry[1] + jnp.stack([jnp.where(measured, values, 0.0), measured], axis=-1),
-            ), None
+            sums = jnp.stack([jnp.where(measured, values, 0.0), measured], axis=-1)
+            return (state, tally + sums), None
 
-        batches, obs, step = lesson
+        batches, step = inputs
         updates = batches.reward.shape[0]
-        update_keys = jax.random.split(jax.random.fold_in(keys[0], step), updates)
-        noises = jax.vmap(lambda key: self.agent.noise(key, batches.action[0].size))(
-            update_keys
-        )  # all at once: a third of the time of one by one
-        counts = (step - np.uint32(self._first_learning)) * np.uint32(updates) + jnp.arange(
-            updates, dtype=jnp.uint32
-        )
-        state, tally = jax.lax.scan(body, (self._state(held), tally), (batches, noises, counts))[0]
-        state = jax.lax.optimization_barrier(
-            state
-        )  # so that it acts by the same program as where it only acts
-        action = self._explore_one(state, obs, keys[1], step + 1)
-        return (
-            self._bundle.tie(state),
-            tally,
-            jnp.append(action, tally[self._names.index(NONFINITE), 0]),
-        )
+        keys = jax.random.split(jax.random.fold_in(key, step), updates)
+        # All at once: a third of the time of one by one.
+        noises = jax.vmap(lambda key: self.agent.noise(key, batches.action[0].size))(keys)
+        before = (step - np.uint32(self._first_learning)) * np.uint32(updates)
+        counts = before + jnp.arange(updates, dtype=jnp.uint32)
+        start = self._packed.unpack(held), tally
+        state, tally = jax.lax.scan(update, start, (batches, noises, counts))[0]
+        return self._packed.pack(state), tally, tally[self._names.index(NONFINITE), 0]
 
     def _observe_return_one(
-        self, held: Held, heard: jax.Array, ended: jax.Array, key: jax.Array, step: jax.Array
-    ) -> Held:
-        told = self._bundle.tie(
-            self.agent.observe_return(self._state(held), heard, jax.random.fold_in(key, step))
-        )
-        return [jnp.where(ended, new, old) for new, old in zip(told, held, strict=True)]
+        self, held: Packed, value: jax.Array, ended: jax.Array, key: Key, step: jax.Array
+    ) -> Packed:
+        state = self._packed.unpack(held)
+        after = self.agent.observe_return(state, value, jax.random.fold_in(key, step))
+        pairs = zip(self._packed.pack(after), held, strict=True)
+        return [jnp.where(ended, new, old) for new, old in pairs]
 
-    def _renewal(self, renew: Callable[[State, Key], State]) -> Callable:
-        """As a program that moves what is held where it lies."""
-        return compiled(
-            lambda held, key, step: self._bundle.tie(
-                renew(self._state(held), jax.random.fold_in(key, step))
-            ),
-            donate_argnums=(0,),
-        )
+    def _renewal(self, *, only_explorer: bool) -> Callable[..., Packed]:
+        def renew(held: Packed, key: Key, step: jax.Array) -> Packed:
+            state, key = self._packed.unpack(held), jax.random.fold_in(key, step)
+            return self._packed.pack(self.agent.reset(state, key, only_explorer=only_explorer))
 
-    def _renew(self, renewal: Callable, step: int) -> None:
+        return renew
+
+    def _renew(self, renewal: Callable[..., Packed], step: int) -> None:
         self._held = self._stack(
             [
                 renewal(self._member(self._held, index), key, np.uint32(step))
@@ -356,12 +341,18 @@ class Learner:
             ]
         )
 
+    def _copied(self, numbers: list[int], index: int) -> PartlyPacked:
+        """Copy some packed arrays of one seed, which stay as they are now."""
+        arrays = {number: np.asarray(self._held[number]) for number in numbers}
+        return {number: jnp.array(self._member(arrays[number], index)) for number in numbers}
+
     def _lift(self, function: Callable, axes: tuple[Any, ...]) -> Callable:
         return jax.vmap(function, in_axes=axes) if self.size > 1 else function
 
     def _stack(self, trees: list[Any]) -> Any:
-        """On the device. The host's arrays are copied: JAX may alias what it is given, and then
-        learn in it.
+        """Put what the seeds have each on the device, as one.
+
+        The host's arrays are copied: JAX may alias what it is given, and then learn in it.
         """
         stacked = jax.tree.map(lambda *leaves: self._together(leaves), *trees)
         return jax.tree.map(
@@ -369,54 +360,26 @@ class Learner:
         )
 
     def _together(self, items: Sequence[Any]) -> Any:
-        """What the seeds have each, as one; where it already is, on the host or on the device."""
-        return (
-            (np if isinstance(items[0], np.ndarray | np.generic) else jnp).stack(items)
-            if self.size > 1
-            else items[0]
-        )
+        """Stack what the seeds have each where it already is, on the host or on the device."""
+        if self.size == 1:
+            return items[0]
+        on_host = isinstance(items[0], np.ndarray | np.generic)
+        return (np if on_host else jnp).stack(items)
 
     def _member(self, tree: Any, index: int) -> Any:
         return jax.tree.map(lambda leaf: leaf[index], tree) if self.size > 1 else tree
 
 
-def _padded(rows: np.ndarray) -> np.ndarray:
-    return (
-        np.concatenate([rows, np.zeros((PIECE - len(rows), rows.shape[1]), rows.dtype)])
-        if len(rows) < PIECE
-        else rows
-    )
-
-
-def _named(tree: Any) -> dict[str, Any]:
-    return {
-        jax.tree_util.keystr(path, simple=True, separator="."): leaf
-        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
-    }
-
-
-def rebuilt_agent(template: State, arrays: Arrays) -> State:
-    """The agent that was saved as these arrays among others; what does not fit is named."""
-    tree = {"agent": template}
-    wanted = {name: (leaf.shape, leaf.dtype) for name, leaf in _named(tree).items()}
-    given = {
-        name: (array.shape, array.dtype)
-        for name, array in arrays.items()
-        if name.startswith("agent.")
-    }
-    if wanted != given:
-        wrong = sorted(name for name in {*wanted, *given} if wanted.get(name) != given.get(name))[0]
-        raise DataError(
-            f"the checkpoint's {wrong} is {given.get(wrong, 'missing')}, this version has "
-            f"{wanted.get(wrong, 'no such thing')}"
-        )
-    return jax.tree.unflatten(jax.tree.structure(template), [arrays[name] for name in wanted])
+def _piece(rows: np.ndarray, start: int) -> np.ndarray:
+    """Return PIECE rows, with zeros behind the last."""
+    piece = rows[start : start + PIECE]
+    missing = PIECE - len(piece)
+    zeros = np.zeros((missing, rows.shape[1]), rows.dtype)
+    return np.concatenate([piece, zeros]) if missing else piece
 
 
 def _blank_batch(size: int, spec: Spec) -> Any:
-    wide, flat = (
-        jax.ShapeDtypeStruct((size, spec.obs_dim), jnp.float32),
-        jax.ShapeDtypeStruct((size,), jnp.float32),
-    )
-    actions = jax.ShapeDtypeStruct((size, spec.action_dim), jnp.float32)
-    return Transition._make((wide, actions, flat, flat, wide))
+    obs = jax.ShapeDtypeStruct((size, spec.obs_dim), jnp.float32)
+    action = jax.ShapeDtypeStruct((size, spec.action_dim), jnp.float32)
+    number = jax.ShapeDtypeStruct((size,), jnp.float32)
+    return Transition(obs, action, number, number, obs)  # pyright: ignore[reportArgumentType]

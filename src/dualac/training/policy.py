@@ -1,19 +1,56 @@
 """A trained agent, and its policy as a function of NumPy observations."""
 
 from pathlib import Path
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from dualac.agents.agent import make_agent
 from dualac.errors import DataError, UsageError
-from dualac.machine.compilation import compiled
 from dualac.training.checkpoint import Checkpoints
-from dualac.training.learner import rebuilt_agent
+from dualac.training.evaluation import Act, Policy
+from dualac.training.packed_state import AGENT, PackedState, PartlyPacked, tree_of
 from dualac.training.rollout import EPISODE
 from dualac.training.run import Run, load
 from dualac.types import Agent, Spec, State
+
+ONE_EPISODE = "this agent remembers within an episode: act = policy.begin_episode(seed), act(obs)"
+
+
+class Exploiter:
+    """The compiled functions by which an agent's states act at their best."""
+
+    def __init__(self, agent: Agent, packed: PackedState, spec: Spec) -> None:
+        """Compile nothing yet; find which of the packed arrays acting reads."""
+
+        def begin(seed: Any) -> Any:
+            return agent.begin(jax.random.key(seed))
+
+        obs = jax.ShapeDtypeStruct((spec.obs_dim,), jnp.float32)
+        memory = jax.eval_shape(begin, np.uint32(0))
+        self.remembers = bool(jax.tree.leaves(memory))
+        self.reads = packed.read_by(agent.exploit, memory, obs)
+        self._begin = jax.jit(begin)
+        self._exploit = jax.jit(
+            lambda held, memory, obs: agent.exploit(packed.unpack(held), memory, obs)
+        )
+
+    def policy(self, held: PartlyPacked) -> Policy:
+        """Return how a state plays episodes; `held` are the packed arrays in `reads`."""
+
+        def begin_episode(seed: int) -> Act:
+            memory = self._begin(np.uint32(seed)) if self.remembers else ()
+
+            def act(obs: np.ndarray) -> np.ndarray:
+                nonlocal memory
+                action, memory = self._exploit(held, memory, obs)
+                return np.asarray(action)
+
+            return act
+
+        return begin_episode
 
 
 class LoadedAgent(NamedTuple):
@@ -24,55 +61,66 @@ class LoadedAgent(NamedTuple):
     spec: Spec
     agent: Agent
     state: State
-    damaged: list[str]  # what stood in the way of a newer one
+    damaged: list[str]  # a sentence for each newer checkpoint that cannot be read
 
 
 def load_agent(path: Path, step: int | None = None) -> LoadedAgent:
-    """The agent of a run's newest checkpoint, or of the one at `step`."""
+    """Load the agent of a run's newest checkpoint, or of the one at `step`."""
     run = load(path)
     snapshot, damaged = Checkpoints(path, *run.identities()).peek(step)
-    spec = Spec(
-        snapshot.arrays[EPISODE + "obs"].shape[0], snapshot.arrays[EPISODE + "actions"].shape[1]
-    )
+    obs_dim = snapshot.arrays[EPISODE + "obs"].shape[0]
+    action_dim = snapshot.arrays[EPISODE + "actions"].shape[1]
+    spec = Spec(obs_dim, action_dim)
     agent = make_agent(run.algorithm, spec)
     template = jax.eval_shape(agent.init, jax.random.key(0))
-    return LoadedAgent(
-        run, snapshot.step, spec, agent, rebuilt_agent(template, snapshot.arrays), damaged
-    )
+    state = tree_of(AGENT, template, snapshot.arrays)
+    return LoadedAgent(run, snapshot.step, spec, agent, state, damaged)
 
 
 @final
 class LoadedPolicy:
-    """The deterministic policy of a run (for DAC the pessimist): observations of shape (obs,) or
-    (batch, obs) to actions in [-1, 1].
+    """The deterministic policy of a run (for DAC the pessimist).
 
-    Actions are for `dualac.make_env(policy.run.task)`, which scales them to the task's own range.
+    It takes observations of shape (obs,) or (batch, obs) to actions in [-1, 1]. They are for
+    `dualac.make_env(policy.run.task)`, which scales them to the task's own range.
     """
 
-    def __init__(self, path: Path, step: int | None = None) -> None:
-        loaded = load_agent(path, step)
-        self.run, self.step, self.spec, self.damaged = (
-            loaded.run,
-            loaded.step,
-            loaded.spec,
-            loaded.damaged,
-        )
-        agent = loaded.agent
-        self._state = jax.device_put(agent.judged(loaded.state))
-        self._exploit = compiled(lambda state, obs: agent.exploit(state, (), obs)[0])
+    def __init__(self, loaded: LoadedAgent) -> None:
+        """Hold what acting reads of the agent's state."""
+        self.run, self.step, self.spec = loaded.run, loaded.step, loaded.spec
+        self.damaged = loaded.damaged
+        packed = PackedState(loaded.state)
+        exploiter = Exploiter(loaded.agent, packed, loaded.spec)
+        arrays = packed.pack(loaded.state)
+        self._policy = exploiter.policy({n: jnp.asarray(arrays[n]) for n in exploiter.reads})
+        self._act = None if exploiter.remembers else self._policy(0)
+
+    def begin_episode(self, seed: int) -> Act:
+        """Return how the policy acts within one episode, with a memory of its own.
+
+        The seed decides what an agent draws at an episode's start; today's rows draw nothing.
+        """
+        act = self._policy(seed)
+        return lambda obs: act(self._checked(obs))
 
     def __call__(self, obs: np.ndarray) -> np.ndarray:
-        given = np.asarray(obs, np.float32)
-        if given.ndim not in (1, 2) or given.shape[-1] != self.spec.obs_dim:
+        """Return the action of an agent that remembers nothing within an episode."""
+        if self._act is None:
+            raise UsageError(ONE_EPISODE)
+        return self._act(self._checked(obs))
+
+    def _checked(self, obs: np.ndarray) -> np.ndarray:
+        obs = np.asarray(obs, np.float32)
+        if obs.ndim not in (1, 2) or obs.shape[-1] != self.spec.obs_dim:
             raise UsageError(
                 f"this policy takes observations of shape ({self.spec.obs_dim},) or (batch, "
-                f"{self.spec.obs_dim}), not {given.shape}"
+                f"{self.spec.obs_dim}), not {obs.shape}"
             )
-        if not np.isfinite(given).all():
+        if not np.isfinite(obs).all():
             raise DataError("the observation holds NaN or infinity")
-        return np.asarray(self._exploit(self._state, given))
+        return obs
 
 
 def load_policy(path: str | Path, step: int | None = None) -> LoadedPolicy:
-    """The policy of a run's newest checkpoint, or of the one at `step`."""
-    return LoadedPolicy(Path(path), step)
+    """Load the policy of a run's newest checkpoint, or of the one at `step`."""
+    return LoadedPolicy(load_agent(Path(path), step))

@@ -1,7 +1,6 @@
-"""One seed of a run on the host's side: its environment, its replay, the episode it is in, its log
-and its checkpoints.
-"""
+"""One seed of a run on the host: environment, replay, episode in flight, log, checkpoints."""
 
+import traceback
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,9 @@ from dualac.envs.faults.guarded import Guarded
 from dualac.errors import BrokenEpisodeError, DataError, RunFailedError
 from dualac.machine.memory import require_memory
 from dualac.parts.as_json import difference
+from dualac.runs.layout import TRACEBACK, WORKER_LOG
 from dualac.runs.lock import Attempt
+from dualac.runs.state import mark_failed
 from dualac.training.checkpoint import Arrays, Checkpoints, Facts, Snapshot
 from dualac.training.evaluation import Evaluator
 from dualac.training.log import Log
@@ -34,57 +35,46 @@ from dualac.types import Spec, Transition
 NOT_AGAIN = "{} does not play the same episode again from its seed"
 EPISODE = "episode."  # what a snapshot's names of the episode in flight begin with
 RECENT = 100  # episodes in the running means, as in Stable-Baselines3
-BAD_LIMIT, BAD_WINDOW = (
-    10,
-    10_000,
-)  # more broken episodes than this within so many steps, and the environment is called broken
+# More broken episodes than this within so many steps, and the environment is called broken.
+BAD_LIMIT, BAD_WINDOW = 10, 10_000
 TEST_STEPS = 5  # of the episode that is played twice at the start of a run
 
 
 class Rollout:
+    """A seed that acts: it steps its environment and adds what happens to its replay."""
+
     def __init__(self, path: Path, flags: Flags = USUAL, *, together: int = 1) -> None:
-        """`together`: how many seeds have their replay in this process."""
+        """Make the environments and the replay; `together` seeds have theirs in this process."""
         self.path, self._flags = path, flags
         self.attempt = Attempt.begin(path)
         self.run: Run = load(path)
         self.env = Guarded(self.run.task, self.run.protocol, isolated=flags.isolated)
         self.eval_env = Guarded(self.run.task, self.run.protocol, isolated=flags.isolated)
-        self.stage = Evaluator(self.eval_env)
-        if self.env.describe() != self.eval_env.describe():
-            raise DataError(
-                f"{self.run.task} is another task each time it is made "
-                f"({'; '.join(difference(self.env.describe(), self.eval_env.describe()))})"
-            )
-        record_task(path, self.env.describe())
+        self.evaluator = Evaluator(self.eval_env)
+        self._record_task()
         self.spec = Spec(self.env.observation_space.shape[0], self.env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
-        capacity = min(self.run.capacity, self.run.steps)
-        replays = f"the replay of {together} seeds" if together > 1 else "a replay"
-        if flags.replay_in == "memory":
-            require_memory(
-                together * replay_bytes(capacity, self.spec), f"{replays} of {capacity} transitions"
-            )
-        self._capacity = capacity
+        self._capacity = min(self.run.capacity, self.run.steps)
+        self._require_memory(together)
         self.start_over()
         self.log = Log(path, self.attempt.require, tensorboard=flags.tensorboard)
         self.recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
+        self.obs = np.zeros(self.spec.obs_dim, np.float32)
         self.episodes = 0
         self.bad_steps: list[int] = []
         self.bad_total = 0
         self.bad_evaluations: list[int] = []
-        self.owes_evaluation = (
-            False  # whether the policy of the last checkpoint is still to be evaluated
-        )
+        self.owes_evaluation = False  # of the policy of the last checkpoint
         self.replays = True  # whether an episode can be played again
         self.seconds = 0.0  # spent on this run before this process took it up
 
     def start_over(self) -> None:
-        """Nothing lived yet, and nothing known of earlier checkpoints."""
-        place = self.path if self._flags.replay_in == "disk" else None
-        ring = (
-            DeviceRing(self._capacity, self.spec)
-            if self._flags.replay_in == "device"
-            else Ring(self._capacity, self.spec, place)
-        )
+        """Begin with an empty replay, and with no knowledge of earlier checkpoints."""
+        if self._flags.replay_in == "device":
+            ring: Ring = DeviceRing(self._capacity, self.spec)
+        else:
+            ring = Ring(
+                self._capacity, self.spec, self.path if self._flags.replay_in == "disk" else None
+            )
         self.replay = Replay(self._capacity, self.spec, stream(self.run.seed, SAMPLER), ring)
         self.checkpoints = Checkpoints(self.path, *self.run.identities())
 
@@ -97,6 +87,23 @@ class Rollout:
                 self._count_bad(step, "reset", error)
             self.episodes += 1
 
+    def _record_task(self) -> None:
+        task, again = self.env.describe(), self.eval_env.describe()
+        if task != again:
+            raise DataError(
+                f"{self.run.task} is another task each time it is made "
+                f"({'; '.join(difference(task, again))})"
+            )
+        record_task(self.path, task)
+
+    def _require_memory(self, together: int) -> None:
+        if self._flags.replay_in == "memory":
+            replays = f"the replay of {together} seeds" if together > 1 else "a replay"
+            require_memory(
+                together * replay_bytes(self._capacity, self.spec),
+                f"{replays} of {self._capacity} transitions",
+            )
+
     def _reset(self) -> None:
         self.obs, _ = self.env.reset(seed=episode_seed(self.run.seed, EPISODES, self.episodes))
         self.actions: list[np.ndarray] = []
@@ -104,14 +111,14 @@ class Rollout:
         self.succeeded: bool | None = None
 
     def random_action(self, step: int) -> np.ndarray:
-        draw = np.random.default_rng(stream(self.run.seed, WARMUP, step)).uniform(
-            -1.0, 1.0, self.spec.action_dim
-        )
-        return draw.astype(np.float32)
+        """Draw the action of a step of the warm-up."""
+        generator = np.random.default_rng(stream(self.run.seed, WARMUP, step))
+        return generator.uniform(-1.0, 1.0, self.spec.action_dim).astype(np.float32)
 
     def step(self, action: np.ndarray, step: int) -> float | None:
-        """Act, remember, and go on to the next episode where this one ends; its return then, unless
-        it broke and has none.
+        """Take a step and store it, and begin the next episode where this one ends.
+
+        Return the return of the episode that ended; of one that broke there is none.
         """
         self.actions.append(action)
         try:
@@ -147,17 +154,13 @@ class Rollout:
         self.bad_steps = self._counted(self.bad_steps, step, error)
 
     def count_bad_evaluation(self, step: int, seed: int, error: BrokenEpisodeError) -> None:
-        """Apart from the episodes of training, which do not depend on how often there are
-        evaluations.
-        """
+        """Count a broken episode of an evaluation, apart from those of training."""
         self.log.event("bad_evaluation", step, where="evaluation", seed=seed, reason=str(error))
         self.bad_evaluations = self._counted(self.bad_evaluations, step, error)
 
     def _counted(self, earlier: list[int], step: int, error: BrokenEpisodeError) -> list[int]:
-        """The steps of the broken episodes that still count, this one among them; too many fail the
-        run.
-        """
-        counted = [one for one in earlier if one >= step - BAD_WINDOW] + [step]
+        """Return the steps of the broken episodes that still count; too many fail the run."""
+        counted = [before for before in earlier if before >= step - BAD_WINDOW] + [step]
         if len(counted) > BAD_LIMIT:
             times = f"{len(counted)} times within {BAD_WINDOW} steps, last at step {step}"
             raise RunFailedError(
@@ -166,11 +169,10 @@ class Rollout:
         return counted
 
     def test_replay(self, step: int) -> str | None:
-        """Whether an episode can be played again from its seed and actions, which is how a run is
-        resumed amid one. A sentence if not.
+        """Test whether an episode can be played again from its seed; return a sentence if not.
 
-        In the environment of evaluations: training's is left alone. One that breaks meanwhile has
-        shown nothing.
+        That is how a run is resumed amid an episode. The test uses the environment of evaluations;
+        one that breaks meanwhile has shown nothing.
         """
         seed = episode_seed(self.run.seed, REPLAYED)
         try:
@@ -185,87 +187,79 @@ class Rollout:
         )
 
     def _first_steps(self, seed: int) -> bytes:
-        """The first steps of an episode of fixed actions, to the bit."""
-        seen = [self.eval_env.reset(seed=seed)[0].tobytes()]
-        for action in (
-            np.random.default_rng(seed)
-            .uniform(-1.0, 1.0, (TEST_STEPS, self.spec.action_dim))
-            .astype(np.float32)
-        ):
+        """Return the first steps of an episode of fixed actions, as bytes."""
+        generator = np.random.default_rng(seed)
+        actions = generator.uniform(-1.0, 1.0, (TEST_STEPS, self.spec.action_dim))
+        steps = [self.eval_env.reset(seed=seed)[0].tobytes()]
+        for action in actions.astype(np.float32):
             obs, reward, terminated, truncated, _ = self.eval_env.step(action)
-            seen += [obs.tobytes(), np.float64(reward).tobytes(), bytes([terminated, truncated])]
+            steps += [obs.tobytes(), np.float64(reward).tobytes(), bytes([terminated, truncated])]
             if terminated or truncated:
                 break
-        return b"".join(seen)
+        return b"".join(steps)
 
     def eval_seeds(self, step: int) -> list[int]:
+        """Return the seeds of the episodes of a step's evaluation."""
         return [
             episode_seed(self.run.seed, EVALUATIONS, step, episode)
             for episode in range(self.run.protocol.eval_episodes)
         ]
 
     def peek_batch(self, step: int) -> Transition:
-        """A minibatch to look at, which changes nothing."""
-        return self.replay.peek_batch(
-            np.random.default_rng(stream(self.run.seed, PEEKED, step)), self.run.batch_size
-        )
+        """Return a minibatch without advancing the sampler."""
+        generator = np.random.default_rng(stream(self.run.seed, PEEKED, step))
+        return self.replay.peek_batch(generator, self.run.batch_size)
 
     def rollout_metrics(self) -> dict[str, float]:
+        """Return the means of the last episodes, by Stable-Baselines3's names."""
         metrics: dict[str, float] = {
             "time/episodes": self.episodes,
             "rollout/bad_transitions": self.bad_total,
         }
+        columns = {"rollout/ep_rew_mean": "return", "rollout/ep_len_mean": "length"}
         if self.recent:
-            metrics["rollout/ep_rew_mean"] = float(
-                np.mean([episode["return"] for episode in self.recent])
-            )
-            metrics["rollout/ep_len_mean"] = float(
-                np.mean([episode["length"] for episode in self.recent])
-            )
-            success = [
-                episode["success"] for episode in self.recent if episode["success"] is not None
-            ]
-            if success:
-                metrics["rollout/success_rate"] = float(np.mean(success))
+            for name, column in columns.items():
+                metrics[name] = float(np.mean([episode[column] for episode in self.recent]))
+        successes = [episode["success"] for episode in self.recent]
+        decided = [success for success in successes if success is not None]
+        if decided:
+            metrics["rollout/success_rate"] = float(np.mean(decided))
         return metrics
 
     def save(self, step: int, learned: Arrays, fingerprint: Facts, seconds: float) -> None:
-        actions = np.array(self.actions, np.float32).reshape(
-            len(self.actions), self.spec.action_dim
-        )
+        """Write a checkpoint of this seed, with what it has learned."""
+        actions = np.array(self.actions, np.float32)
         arrays = learned | {
-            EPISODE + "actions": actions,
+            EPISODE + "actions": actions.reshape(len(self.actions), self.spec.action_dim),
             EPISODE + "obs": np.asarray(self.obs, np.float32),
         }
         facts = {
-            "fingerprint": fingerprint, (
-                "positions"
-            ): self.log.positions(), "episodes": self.episodes, "total": self.total,
-            "succeeded": self.succeeded, (
-                "recent"
-            ): list(self.recent), "bad_steps": self.bad_steps, "bad_total": self.bad_total,
-            "bad_evaluations": self.bad_evaluations, (
-                "owes_evaluation"
-            ): self.owes_evaluation, "seconds": seconds,
-        }  # fmt: skip
+            "fingerprint": fingerprint,
+            "positions": self.log.positions(),
+            "episodes": self.episodes,
+            "total": self.total,
+            "succeeded": self.succeeded,
+            "recent": list(self.recent),
+            "bad_steps": self.bad_steps,
+            "bad_total": self.bad_total,
+            "bad_evaluations": self.bad_evaluations,
+            "owes_evaluation": self.owes_evaluation,
+            "seconds": seconds,
+        }
         self.attempt.require()
         self.checkpoints.save(Snapshot(step, arrays, facts), self.replay)
 
     def restore(self, snapshot: Snapshot) -> str | None:
-        """Stand where the snapshot was taken, in the middle of an episode. Where that cannot be,
-        the episode is cut and a sentence says so.
+        """Stand where the snapshot was taken, in the middle of an episode.
+
+        Where that cannot be, the episode is cut, and the sentence that is returned says so.
         """
         facts = snapshot.facts
         self.log.rewind(facts["positions"], snapshot.step)
-        self.episodes, self.bad_steps, self.bad_total = (
-            facts["episodes"],
-            list(facts["bad_steps"]),
-            facts["bad_total"],
-        )
-        self.bad_evaluations, self.owes_evaluation = (
-            list(facts.get("bad_evaluations", [])),
-            facts.get("owes_evaluation", False),
-        )
+        self.episodes = facts["episodes"]
+        self.bad_steps, self.bad_total = list(facts["bad_steps"]), facts["bad_total"]
+        self.bad_evaluations = list(facts.get("bad_evaluations", []))
+        self.owes_evaluation = facts.get("owes_evaluation", False)
         self.recent.extend(facts["recent"])
         self.seconds = facts["seconds"]
         trouble = self._play_again(snapshot) if self.replays else NOT_AGAIN.format(self.run.task)
@@ -277,8 +271,9 @@ class Rollout:
         return f"{trouble}: the episode in flight was cut, and the run is no longer exact"
 
     def _play_again(self, snapshot: Snapshot) -> str | None:
-        """The episode in flight, from its seed and actions; what is wrong if it ends elsewhere than
-        before.
+        """Play the episode in flight from its seed and actions.
+
+        Return a sentence if it ends elsewhere than before.
         """
         try:
             self._reset()
@@ -291,13 +286,22 @@ class Rollout:
                 over = terminated or truncated
         except BrokenEpisodeError as error:
             return f"{NOT_AGAIN.format(self.run.task)} ({error})"
-        return (
-            None
-            if not over and np.array_equal(self.obs, snapshot.arrays[EPISODE + "obs"])
-            else NOT_AGAIN.format(self.run.task)
+        same = not over and np.array_equal(self.obs, snapshot.arrays[EPISODE + "obs"])
+        return None if same else NOT_AGAIN.format(self.run.task)
+
+    def write_failure(self, step: int, error: Exception) -> None:
+        """Say on disk why the run ended, so that nobody averages over it unaware."""
+        mark_failed(self.path, step, str(error), type(error).__name__)
+        # With what the environment raised, which is the cause of the failure.
+        trace = "".join(traceback.format_exception(error))
+        (self.path / TRACEBACK).write_text(
+            f"{trace}\nWhat the run's process, and an environment's own, wrote is in "
+            f"{WORKER_LOG}.\n"
         )
+        self.log.event("failed", step, reason=str(error))
 
     def close(self) -> None:
+        """Close the log and all environments."""
         self.log.close()
         self.env.close()
-        self.stage.close()
+        self.evaluator.close()

@@ -35,7 +35,9 @@ def evaluate(words: list[str]) -> int:
     stage = Evaluator(Guarded(policy.run.task, policy.run.protocol), usable_cores()[1:])
     seeds = [episode_seed(asked.seed, BASELINE, episode) for episode in range(asked.episodes)]
     rows = stage.evaluate(
-        policy, seeds, lambda seed, error: warn(f"the episode of seed {seed} broke: {error}")
+        policy.begin_episode,
+        seeds,
+        lambda seed, error: warn(f"the episode of seed {seed} broke: {error}"),
     )
     random = random_rows(stage.env, seeds)
     stage.close()

@@ -306,21 +306,21 @@ def carry_out(packs: list[list[Path]], asked: argparse.Namespace, usual: int = 1
     """
     from dualac.cli.progress import Display
     from dualac.execution.local import launch
-    from dualac.runs.state import read_status, require_resumable
+    from dualac.runs.state import read_status
     from dualac.training.run import load
 
     flags = flags_of(asked)
-    left = [
-        pack
-        for pack in packs
-        if any(read_status(path, load(path).steps).state != "done" for path in pack)
-    ]
+
+    def unfinished(pack: list[Path]) -> list[Path]:
+        return [path for path in pack if read_status(path, load(path).steps).state != "done"]
+
+    left = [pack for pack in packs if unfinished(pack)]
     refused: dict[int, DualacError] = {}
-    for number, path in ((number, path) for number, pack in enumerate(left) for path in pack):
-        try:
-            require_resumable(path)
-        except DualacError as error:
-            refused[number] = error
+    for number, pack in enumerate(left):
+        # A seed that failed does not keep the others of its pack from going on.
+        errors = [refusal_to_resume(path) for path in unfinished(pack)]
+        if all(errors):
+            refused[number] = next(filter(None, errors))
     if left and len(refused) == len(left):
         raise refused[0]
     left = [pack for number, pack in enumerate(left) if number not in refused]
@@ -338,6 +338,17 @@ def carry_out(packs: list[list[Path]], asked: argparse.Namespace, usual: int = 1
 
         conclude([path for pack in packs for path in pack], console, flags.isolated)
     return max((error.code for error in errors), default=0)
+
+
+def refusal_to_resume(path: Path) -> DualacError | None:
+    """Return why a run is not to be resumed, if it is not."""
+    from dualac.runs.state import require_resumable
+
+    try:
+        require_resumable(path)
+    except DualacError as error:
+        return error
+    return None
 
 
 def work_of(pack: list[Path], threads: int | None, usual: int) -> Any:

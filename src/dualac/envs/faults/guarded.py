@@ -17,8 +17,9 @@ NOT_FINITE = "gave NaN or infinity"
 
 @final
 class Guarded(gymnasium.Wrapper):
-    """Whatever goes wrong in an episode is a `BrokenEpisodeError`; `reset` then goes on with the
-    next one.
+    """An environment in which whatever goes wrong in an episode is a `BrokenEpisodeError`.
+
+    `reset` then goes on with the next episode.
 
     An environment that raised may have been left half-way, so it is made anew for the next episode,
     as it is when a run is resumed: an episode is a function of its seed, so that changes nothing
@@ -28,6 +29,7 @@ class Guarded(gymnasium.Wrapper):
     def __init__(
         self, task: str, protocol: Protocol, *, isolated: float | None = None, render: bool = False
     ) -> None:
+        """Make the environment of a task; `isolated` are its seconds for an answer."""
         self._make = lambda: envs.make(task, protocol=protocol, render=render, isolated=isolated)
         self.elsewhere = lambda: Guarded(task, protocol, isolated=isolated or PATIENCE)
         super().__init__(self._make())
@@ -38,6 +40,7 @@ class Guarded(gymnasium.Wrapper):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin an episode, in a new environment if the last was lost."""
         try:
             if self._lost:
                 self._make_anew()
@@ -51,53 +54,50 @@ class Guarded(gymnasium.Wrapper):
                 and not self._proven
             ):
                 raise DataError(str(error)) from error
-            raise self._judged(error)  # noqa: B904  which has its cause already
+            raise self._broken(error)  # noqa: B904  which has its cause already
         self._proven = True
         if not np.isfinite(obs).all():
             raise BrokenEpisodeError(NOT_FINITE)
         return obs, info
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Take a step, whose answer is finite."""
         try:
             obs, reward, terminated, truncated, info = self.env.step(action)
         except ENDINGS:
             raise
         except BaseException as error:
-            raise self._judged(error)  # noqa: B904  which has its cause already
+            raise self._broken(error)  # noqa: B904  which has its cause already
         if not (np.isfinite(obs).all() and np.isfinite(to_float32(reward))):
             raise BrokenEpisodeError(NOT_FINITE)
         return obs, float(reward), terminated, truncated, info
 
     def close(self) -> None:
-        """What a broken environment says when it is closed is of no interest."""
+        """Close the environment; errors of a broken one are ignored."""
         with ignoring_errors():
             self.env.close()
 
     def describe(self) -> dict[str, Any]:
-        """What the environment says of itself."""
+        """Return what the environment says of itself."""
         return self.env.describe()  # pyright: ignore[reportAttributeAccessIssue]
 
     def move_to(self, core: int) -> None:
-        """Play on this core from now on; only an isolated environment has a process that can
-        move.
-        """
+        """Play on this core from now on, where the environment has a process of its own."""
         self.core = core
         if isinstance(self.env, Isolated) and not self._lost:
             self.env.move_to(core)
 
-    def _judged(self, error: BaseException) -> DualacError:
-        """What is to be raised instead; the environment is given up where its state is not to be
-        trusted.
-        """
+    def _broken(self, error: BaseException) -> DualacError:
+        """Return what to raise instead, and give up an environment that may be half-way."""
         if isinstance(error, DualacError) and not isinstance(error, LostEnvironmentError):
             return error
         self._lost = True
         self.close()
         if isinstance(error, LostEnvironmentError):
             return error
-        told = LostEnvironmentError.caused_by(error)
-        told.__cause__ = error
-        return told
+        lost = LostEnvironmentError.caused_by(error)
+        lost.__cause__ = error
+        return lost
 
     def _make_anew(self) -> None:
         before = self.observation_space, self.action_space
@@ -114,6 +114,6 @@ class Guarded(gymnasium.Wrapper):
 
 
 def to_float32(number: SupportsFloat) -> np.float32:
-    """Round; what does not fit is infinite, of which NumPy need not warn."""
+    """Round to float32, without a warning where that is infinite."""
     with np.errstate(over="ignore"):
         return np.float32(float(number))

@@ -16,7 +16,6 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from dualac.errors import UsageError
-from dualac.machine.memory import give_back
 
 LOGGER = logging.getLogger("dualac.envs")
 MUJOCO = logging.getLogger("mujoco")
@@ -170,11 +169,10 @@ def _tame_mujoco(mujoco: Any) -> None:
 
 
 def release_after_build() -> None:
-    """Release the memory that building a model took, 170 MB for the dog."""
+    """Free what building a model took, 170 MB for the dog."""
     if mujoco := sys.modules.get("mujoco"):
         # MuJoCo keeps the plan of the last model; from now on that is this empty one.
         mujoco.MjModel.from_xml_string("<mujoco/>")
-    give_back()
 
 
 def diverged(data: Any) -> bool:
