@@ -61,7 +61,7 @@ def equations(jaxpr):
 
 
 def branches(update, count):
-    """The predicates of all branches of a pack of two, and how many selections of the size of an
+    """Return the predicates of a pack's branches, and how many selections of the size of an
     actor's kernel there are.
     """
     axis = None if np.ndim(count) == 0 else 0

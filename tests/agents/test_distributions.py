@@ -29,7 +29,7 @@ def double_precision():
 
 
 def normal(mean, std, count=1):
-    """The same one `count` times."""
+    """Repeat it `count` times."""
     return TanhNormal(np.full((count, 1), mean), np.full((count, 1), math.log(std)))
 
 

@@ -53,7 +53,7 @@ class Beside(NamedTuple):
 
 
 def rising(obs, action, optimism):
-    """An upper bound that rises with the action, and with optimism."""
+    """Return an upper bound that rises with the action, and with optimism."""
     return optimism * action.sum(axis=-1)
 
 
@@ -97,8 +97,9 @@ def flat(obs, action, optimism):
 
 
 def departed(state, mean, std):
-    """The perturbation that turns a standard Gaussian into this one: a trunk of ones, and heads
-    that say so.
+    """Return the perturbation that turns a standard Gaussian into this one.
+
+    Its trunk says one, and its heads the rest.
     """
     params = jax.tree.map(np.zeros_like, state.actor.params)["params"]
     for layer in params["Trunk_0"].values():
@@ -369,7 +370,6 @@ def test_without_adjustment_nothing_but_the_actor_moves(states):
 
 def test_the_median_is_logged_beside_the_mean(states):
     """One state in which the pessimist is nearly certain dominates the mean."""
-
     state, beside = (
         departed(states["perturbation"], **DEPARTED),
         Beside(std=np.asarray([[1.0], [1.0], [1.0], [0.01]])),

@@ -190,7 +190,7 @@ def test_layer_norm_and_nothing_else_makes_a_critic_blind_to_the_scale_of_its_fi
 
 
 def with_activity(params, trunk, *activity):
-    """The parameters of one hidden layer that says this whatever it sees."""
+    """Return the parameters of one hidden layer that says this whatever it sees."""
     params = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), params)
     params["params"][trunk]["Dense_0"]["bias"] = jnp.asarray(activity)
     return params

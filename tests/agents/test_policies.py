@@ -30,7 +30,7 @@ def sampled(learner):
 
 @pytest.fixture(scope="module")
 def improved():
-    """A function that improves a policy from a given state, compiled once for each part."""
+    """Return a function that improves a policy from a given state, compiled once for each part."""
     compiled = {}
 
     def improve(part, state):
@@ -143,7 +143,7 @@ def test_a_mode_for_a_successor_is_the_squashed_mean_without_pay_for_entropy(sac
 
 @pytest.fixture
 def blurred(top):
-    """The next action of a policy of TD3's parameters under this much noise, and the action
+    """Return the next action of a policy of TD3's parameters under this much noise, and the action
     without.
     """
     slow = top.state.policy._replace(

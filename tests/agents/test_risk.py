@@ -12,15 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.tiny import compiled
 
-from dualac.agents.pessimism import (
-    Bandit,
-    DualDescent,
-    ExactCertainty,
-    Fixed,
-    SubsetMin,
-    certainty,
-    spread,
-)
+from dualac.agents.bandit import Bandit
+from dualac.agents.pessimism import DualDescent, ExactCertainty, Fixed, SubsetMin, certainty, spread
 from dualac.errors import UsageError
 
 certain = compiled(certainty)
@@ -167,7 +160,7 @@ def test_one_critic_has_no_spread():
 
 
 def both(part):
-    """What it makes of 10 and 12 in the TD target, and for the actor."""
+    """Return what it makes of 10 and 12 in the TD target, and for the actor."""
     zs = jnp.asarray([[[10.0]], [[12.0]]])
     return tuple(
         value.item()

@@ -12,11 +12,12 @@ from tests.support import tiny
 from dualac.agents.agent import make_agent
 from dualac.agents.algorithm import Algorithm
 from dualac.agents.algorithms import ALGORITHMS
+from dualac.agents.bandit import Bandit
 from dualac.agents.critics import Quantile, Scalar
 from dualac.agents.duals import Held, Learnt
 from dualac.agents.explorers import FromPolicy, Noise, UpperBoundShift
 from dualac.agents.optimist import OptimisticActor
-from dualac.agents.pessimism import Bandit, DualDescent, ExactCertainty, Fixed, SubsetMin
+from dualac.agents.pessimism import DualDescent, ExactCertainty, Fixed, SubsetMin
 from dualac.agents.policies import Deterministic, Soft
 from dualac.errors import UsageError
 from dualac.parts.paths import options, replaced

@@ -15,12 +15,13 @@ from dualac import ops
 from dualac.agents.agent import make_agent
 from dualac.agents.algorithm import Algorithm
 from dualac.agents.algorithms import ALGORITHMS
+from dualac.agents.bandit import Bandit
 from dualac.agents.critics import Critic, CriticState, Regression, Scalar
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.explorers import FromPolicy
 from dualac.agents.networks import critics, gaussian_actor, perturbation
 from dualac.agents.optimizer import Trained
-from dualac.agents.pessimism import Bandit, Fixed, SubsetMin
+from dualac.agents.pessimism import Fixed, SubsetMin
 from dualac.agents.policies import Policy
 from dualac.errors import UsageError
 from dualac.types import Transition
@@ -98,8 +99,9 @@ class Recorder(Critic):
     ids=str,
 )
 def test_the_target_has_its_known_value(pessimism, target):
-    """r + gamma (Q_mu + beta_p Q_sigma - alpha log pi), the entropy inside the discount: outside it
-    would be 11.992 at -0.2.
+    """Check r + gamma (Q_mu + beta_p Q_sigma - alpha log pi).
+
+    The entropy is inside the discount: outside, it would be 11.992 at -0.2.
     """
     agent = make_agent(Algorithm(pessimism, Scripted(), FromPolicy(), Recorder()), tiny.SPEC)
     step = Transition(*(np.zeros(shape, np.float32) for shape in ((1, 3), (1, 2), 1, 1, (1, 3))))
@@ -170,7 +172,7 @@ def optimist_of(eta, mean, log_std, obs):
 
 
 def critics_of(theta, obs, action):
-    """The mean of both, and half their distance."""
+    """Return the mean of both, and half their distance."""
     one, other = critics(theta, obs, action)[..., 0]
     return (one + other) / 2, jnp.abs(one - other) / 2
 
@@ -392,7 +394,7 @@ def test_the_explorer_moves_neither_critics_nor_policy(dac):
 
 
 def explored(learner, phi):
-    """The explorer's step as a function of the pessimist's parameters."""
+    """Return the explorer's step as a function of the pessimist's parameters."""
     state = learner.state._replace(
         policy=learner.state.policy._replace(actor=learner.state.policy.actor._replace(params=phi))
     )

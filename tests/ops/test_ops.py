@@ -45,7 +45,7 @@ def slopes(x: jax.Array, stacks: list[list[ops.Layer]]) -> Any:
 
 
 def everything(x: jax.Array, stacks: list[list[ops.Layer]]) -> list[np.ndarray]:
-    """Outputs, and the slopes of inputs, kernels and biases."""
+    """Return the outputs, and the slopes of inputs, kernels and biases."""
     anew = lambda *given: slopes(*given)  # noqa: E731, PLW0108  JAX would know `slopes` again, whoever is to compute it now
     of_all, y = jax.jit(anew)(x, stacks)
     return [np.asarray(leaf) for leaf in jax.tree.leaves((y, of_all))]

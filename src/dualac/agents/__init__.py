@@ -1,4 +1,4 @@
-"""What learns: the words of a row, and the agent that a row describes.
+"""What learns: the parts of a row, and the agent that a row describes.
 
 Pure JAX: nothing here knows of NumPy, simulators or files.
 """
@@ -6,13 +6,14 @@ Pure JAX: nothing here knows of NumPy, simulators or files.
 from dualac.agents.agent import make_agent
 from dualac.agents.algorithm import Algorithm
 from dualac.agents.algorithms import ALGORITHMS
+from dualac.agents.bandit import Bandit
 from dualac.agents.critics import Critic, Quantile, Scalar
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.duals import Dual, Held, Learnt
 from dualac.agents.explorers import AgentView, Explorer, FromPolicy, Noise, UpperBoundShift
 from dualac.agents.optimist import OptimisticActor
+from dualac.agents.optimizer import Adam, Trained
 from dualac.agents.pessimism import (
-    Bandit,
     DualDescent,
     ExactCertainty,
     Fixed,
@@ -23,6 +24,7 @@ from dualac.agents.policies import Deterministic, Policy, Soft
 
 __all__ = [
     "ALGORITHMS",
+    "Adam",
     "AgentView",
     "Algorithm",
     "Bandit",
@@ -45,6 +47,7 @@ __all__ = [
     "Soft",
     "SubsetMin",
     "TanhNormal",
+    "Trained",
     "UpperBoundShift",
     "make_agent",
 ]

@@ -1,15 +1,16 @@
 """The whole family on one screen: name -> row of choices.
 
-An algorithm is an attitude to risk (pessimism), an actor (policy), someone who explores (explorer)
-and what is learned (critic).
+An algorithm is an attitude to risk (pessimism), an actor (policy), who explores (explorer) and
+what is learned (critic).
 """
 
 from dualac.agents.algorithm import Algorithm
+from dualac.agents.bandit import Bandit
 from dualac.agents.critics import Quantile, Scalar
 from dualac.agents.duals import Held, Learnt
 from dualac.agents.explorers import FromPolicy, Noise, UpperBoundShift
 from dualac.agents.optimist import OptimisticActor
-from dualac.agents.pessimism import Bandit, DualDescent, ExactCertainty, Fixed, SubsetMin
+from dualac.agents.pessimism import DualDescent, ExactCertainty, Fixed, SubsetMin
 from dualac.agents.policies import Deterministic, Soft
 from dualac.parts.paths import replaced
 
@@ -73,7 +74,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     ),
     "dac:no-kl-weight-adjustment": replaced(DAC, {"explorer.kl_weight": Held(0.25)}),
     "dac:no-optimism-adjustment": replaced(DAC, {"explorer.optimism": Held(1.0)}),
-    # The theorem's exact side in place of its approximation: nobody's but ours
+    # The theorem's exact side in place of its approximation: not in the paper
     "dac:exact-certainty": replaced(DAC, {"pessimism": ExactCertainty(-0.2)}),
     "sac:exact-certainty": replaced(SAC, {"pessimism": ExactCertainty(-1.0)}),
 }

@@ -1,5 +1,6 @@
-"""What is learned: values of state and action, by an ensemble. Values carry an axis of atoms, of
-length one for a scalar critic.
+"""What is learned: values of state and action, by an ensemble.
+
+Values carry an axis of atoms, of length one for a scalar critic.
 """
 
 import functools
@@ -27,9 +28,7 @@ class CriticState(NamedTuple):
 
 
 class Regression(NamedTuple):
-    """What one step of the critic saw: its values before the step, the loss and the length of its
-    gradient.
-    """
+    """A step of the critics: their values before it, the loss and the length of its gradient."""
 
     values: Float[Array, "critics batch atoms"]
     loss: Float[Array, ""]
@@ -38,8 +37,9 @@ class Regression(NamedTuple):
 
 @dataclass(frozen=True)
 class Critic(ABC):
-    """`k` critics, their optimiser and their slow copies: what all kinds of critics share. A kind
-    adds its loss and what an optimist sees in it.
+    """`k` critics, their optimiser and their slow copies.
+
+    A kind of critic adds its loss, and what an optimist sees in it.
     """
 
     # The field that says most about its kind: lists show it even where it is at its default.
@@ -96,7 +96,7 @@ class Critic(ABC):
         return state._replace(online=online), Regression(zs, loss, grad_norm)
 
     def update_targets(self, state: CriticState) -> CriticState:
-        """The slow copies come a little closer."""
+        """Move the slow copies a little closer."""
         return state._replace(
             target=ops.polyak_average(state.target, state.online.params, self.polyak)
         )
@@ -132,9 +132,7 @@ class Critic(ABC):
 @final
 @dataclass(frozen=True)
 class Scalar(Critic):
-    """Critics of one number, regressed on one target: loss = mean over the batch of sum_i (q_i -
-    y)^2.
-    """
+    """Critics of one number: loss = mean over the batch of sum_i (q_i - y)^2."""
 
     ensemble_stat: Stat = "std"
     """what an optimist's beta_o weighs: the critics' standard deviation, or their variance, as the
@@ -152,7 +150,7 @@ class Scalar(Critic):
     def upper(
         self, zs: Float[Array, "critics *batch atoms"], optimism: Float[Array, ""]
     ) -> Float[Array, "*batch"]:
-        """What an optimist sees: Q_mu + beta_o Q_sigma."""
+        """Return what an optimist sees: Q_mu + beta_o Q_sigma."""
         return certainty(zs, optimism, self.ensemble_stat).mean(axis=-1)
 
     def _loss(
@@ -164,11 +162,10 @@ class Scalar(Critic):
 @final
 @dataclass(frozen=True)
 class Quantile(Critic):
-    """Critics of `n` quantiles of the return, at levels (2j - 1) / 2n, regressed on those of the
-    target by the quantile Huber loss:
+    """Critics of `n` quantiles of the return, at levels (2j - 1) / 2n.
 
-    sum over the predicted index l, mean over the target's index j and the batch, sum over critics
-    of |level_l - 1(u < 0)| H(u), u = y_j - z_l.
+    Their loss is the quantile Huber loss |level_l - 1(u < 0)| H(u), u = y_j - z_l: summed over the
+    predicted index l and over critics, averaged over the target's index j and the batch.
     """
 
     n: int = 100
@@ -201,13 +198,17 @@ class Quantile(Critic):
     def upper(
         self, zs: Float[Array, "critics *batch atoms"], optimism: Float[Array, ""]
     ) -> Float[Array, "*batch"]:
-        """What an optimist sees: mean_j (Q_mu,j + beta_o Q_sigma,j), beta_o sigma_Z in its place or
-        beside it; sigma_Z is the critics' mean one.
+        """Return what an optimist sees: mean_j (Q_mu,j + beta_o Q_sigma,j).
+
+        An aleatoric bound has beta_o sigma_Z instead of the second term, and a bound of both kinds
+        has it as well. sigma_Z is the mean over critics of the return's own deviation.
         """
-        known = zs.mean(axis=0) if self.upper_bound == "aleatoric" else certainty(zs, optimism)
         if self.upper_bound == "epistemic":
-            return known.mean(axis=-1)
-        return known.mean(axis=-1) + optimism * spread(jnp.moveaxis(zs, -1, 0)).mean(axis=0)
+            return certainty(zs, optimism).mean(axis=-1)
+        of_return = optimism * spread(jnp.moveaxis(zs, -1, 0)).mean(axis=0)
+        if self.upper_bound == "aleatoric":
+            return zs.mean(axis=0).mean(axis=-1) + of_return
+        return certainty(zs, optimism).mean(axis=-1) + of_return
 
     def _atoms(self) -> int:
         return self.n
@@ -222,8 +223,9 @@ class Quantile(Critic):
 def quantile_huber(
     zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch targets"], kappa: float
 ) -> Float[Array, ""]:
-    """sum_l mean_j |level_l - 1(u < 0)| H(u) / kappa, u = y_j - z_l; no gradient passes to the
-    target.
+    """Return sum_l mean_j |level_l - 1(u < 0)| H(u) / kappa, u = y_j - z_l.
+
+    No gradient passes to the target.
     """
     return _loss_and_slope(zs, target, kappa)[0]
 

@@ -1,5 +1,6 @@
-"""The one distribution: a diagonal Gaussian squashed by tanh. Written by hand because the libraries
-that offer it break with each JAX release.
+"""The one distribution: a diagonal Gaussian squashed by tanh.
+
+It is written by hand because the libraries that offer it break with each JAX release.
 """
 
 import math
@@ -16,9 +17,7 @@ HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 @jax.custom_jvp
 def log_slope(x: Array) -> Array:
-    """log(1 - tanh(x)^2), stable for large |x|. Its own slope is -2 tanh(x), which is there
-    already.
-    """
+    """Return log(1 - tanh(x)^2), stable for large |x|; its own slope is -2 tanh(x)."""
     return 2.0 * (math.log(2.0) - x - jax.nn.softplus(-2.0 * x))
 
 
@@ -34,22 +33,23 @@ class TanhNormal(NamedTuple):
     def sample(
         self, noise: Float[Array, "*batch action"]
     ) -> tuple[Float[Array, "*batch action"], Float[Array, "*batch"]]:
-        """An action made of standard normals, and its log-probability, which needs the pre-tanh
-        sample: tanh has no inverse in float32 near +-1.
+        """Make an action of standard normals; return it and its log-probability.
+
+        That needs the sample before tanh: tanh has no inverse in float32 near +-1.
         """
         x = self.mean + jnp.exp(self.log_std) * noise
         return jnp.tanh(x), self._log_prob(x, noise)
 
     def sample_action(self, key: Key) -> Float[Array, "*batch action"]:
-        """An action by this key."""
+        """Draw an action by this key."""
         return self.sample(jax.random.normal(key, self.mean.shape, self.mean.dtype))[0]
 
     def log_prob(self, x: Float[Array, "*batch action"]) -> Float[Array, "*batch"]:
-        """Log-density of tanh(x), given the pre-tanh x."""
+        """Return the log-density of tanh(x), from x before tanh."""
         return self._log_prob(x, (x - self.mean) * jnp.exp(-self.log_std))
 
     def _log_prob(self, x: Array, z: Array) -> Float[Array, "*batch"]:
-        """`z` is x in standard deviations from the mean."""
+        """Return the log-density of tanh(x); `z` is x in standard deviations from the mean."""
         gaussian = -0.5 * z**2 - self.log_std - HALF_LOG_2PI
         return (gaussian - log_slope(x)).sum(axis=-1)
 
@@ -57,20 +57,19 @@ class TanhNormal(NamedTuple):
         return jnp.tanh(self.mean)
 
     def kl(self, other: "TanhNormal") -> Float[Array, "*batch"]:
-        """KL(self || other). tanh is one invertible map for both, so this is the KL of the
-        Gaussians.
-        """
+        """Return KL(self || other), which is that of the Gaussians: tanh is invertible."""
         log_ratio = self.log_std - other.log_std
         shift = (self.mean - other.mean) * jnp.exp(-other.log_std)
         return (-log_ratio + 0.5 * (jnp.exp(2.0 * log_ratio) + shift**2) - 0.5).sum(axis=-1)
 
     def widened(self, multiplier: float) -> "TanhNormal":
-        """The same with `multiplier` times the standard deviation."""
+        """Return it with `multiplier` times the standard deviation."""
         return self._replace(log_std=self.log_std + math.log(multiplier))
 
     def distance(self, action: Float[Array, "*batch action"]) -> Float[Array, "*batch"]:
-        """How far an action lies from the mean, in standard deviations: root mean square over
-        dimensions, 1 on average for samples of its own.
+        """Return how far an action lies from the mean, in standard deviations.
+
+        It is the root mean square over dimensions: about 1 for samples of its own.
         """
         x = jnp.arctanh(jnp.clip(action, -1.0 + 1e-6, 1.0 - 1e-6))
         return jnp.sqrt((((x - self.mean) * jnp.exp(-self.log_std)) ** 2).mean(axis=-1))

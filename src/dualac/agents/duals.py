@@ -1,8 +1,8 @@
-"""Scalars that hold a statistic at its target: the temperature alpha, the optimism beta_o, the KL
-weight tau.
+"""Scalars that hold a statistic at its target.
 
-Each is positive (above a floor) and descends `value * slack`: a positive slack lowers it, a
-negative one raises it. `Held` instead of `Learnt` is the paper's "no adjustment" ablation.
+They are the temperature alpha, the optimism beta_o and the KL weight tau. Each is positive (above
+a floor) and descends `value * slack`: a positive slack lowers it, a negative one raises it. `Held`
+instead of `Learnt` is the paper's "no adjustment" ablation.
 """
 
 import math
@@ -50,8 +50,7 @@ class Held:
 @final
 @dataclass(frozen=True)
 class Learnt:
-    """floor + exp(x), x moved by Adam: about `lr` per update in log space, whatever the scale of
-    the rewards.
+    """floor + exp(x), where Adam moves x: about `lr` an update, whatever the scale of the rewards.
 
     `bounded` is the form of the paper's successor BRO: exp(-10 + 8.75 (1 + tanh x)), without a
     floor, in (4.5e-5, 1808).
@@ -77,7 +76,9 @@ class Learnt:
         return Adam(self.lr, self.b1)
 
     def check(self, floor: float = 0.0) -> None:
-        low, high = (math.exp(-10.0), math.exp(7.5)) if self.bounded else (floor, math.inf)
+        low, high = floor, math.inf
+        if self.bounded:
+            low, high = math.exp(-10.0), math.exp(7.5)
         if not low < self.start < high:
             raise UsageError(
                 f"this learnt scalar must start between {low:.3g} and {high:.3g}, not at "
@@ -85,8 +86,10 @@ class Learnt:
             )
 
     def init(self, floor: float = 0.0) -> DualState:
-        above = self.start - (0.0 if self.bounded else floor)
-        raw = math.atanh((math.log(above) + 10.0) / 8.75 - 1.0) if self.bounded else math.log(above)
+        if self.bounded:
+            raw = math.atanh((math.log(self.start) + 10.0) / 8.75 - 1.0)
+        else:
+            raw = math.log(self.start - floor)
         return self.optimizer.init(jnp.asarray(raw, jnp.float32))
 
     def read(self, state: DualState, floor: float = 0.0) -> Float[Array, ""]:

@@ -18,22 +18,22 @@ from dualac.types import Key, Metrics, Normals, Spec
 
 
 class AgentView(NamedTuple):
-    """What an explorer may see of the rest of the agent. It is given constants: nothing it does
-    moves the others.
-    """
+    """What an explorer may see of the rest of the agent, as constants: it moves none of it."""
 
-    policy: Callable[[Array], TanhNormal]  # only of a policy that is a distribution
+    # The policy's distribution, if it is one.
+    policy: Callable[[Array], TanhNormal]
+    # The policy's best action.
     exploit: Callable[[Array], Array]
-    upper: Callable[
-        [Array, Array, Array], Float[Array, "batch"]
-    ]  # (obs, action, optimism) -> upper bound of the value
-    floor: float  # the pessimist's beta
-    bonus: Callable[[Array], Array] = (
-        jnp.zeros_like
-    )  # log-probability -> what the policy is paid for it
+    # (obs, action, optimism) -> the upper bound of the value
+    upper: Callable[[Array, Array, Array], Float[Array, "batch"]]
+    # The pessimist's beta.
+    floor: float
+    # log-probability -> what the policy is paid for it
+    bonus: Callable[[Array], Array] = jnp.zeros_like
 
 
 def require_distribution(policy: Policy, why: str) -> None:
+    """Refuse a policy that is no distribution."""
     if not policy.stochastic:
         raise UsageError(
             f"{why}: {type(policy).__name__} is not a distribution; give it the explorer Noise"
@@ -120,7 +120,7 @@ class FromPolicy(Explorer):
 @final
 @dataclass(frozen=True)
 class Noise(Explorer):
-    """The policy's best action, blurred: clip(pi(s) + N(0, sigma^2), -1, 1)."""
+    """The policy's best action with noise: clip(pi(s) + N(0, sigma^2), -1, 1)."""
 
     asks_critics = False
 
@@ -146,11 +146,10 @@ class Noise(Explorer):
 @final
 @dataclass(frozen=True)
 class UpperBoundShift(Explorer):
-    """OAC: the policy, its mean moved in each state up the slope of the upper bound, as far as a KL
-    allows, in closed form.
+    """OAC: the policy, with its mean moved up the slope of the upper bound in each state.
 
-    mu_E = mu + c Sigma g / sqrt(g' Sigma g), g = d/dmu (Q_mu + beta_UB Q_sigma)(s, tanh mu). Its KL
-    from the policy is c^2 / 2 whatever g is.
+    It is moved as far as a KL allows, in closed form: mu_E = mu + c Sigma g / sqrt(g' Sigma g),
+    g = d/dmu (Q_mu + beta_UB Q_sigma)(s, tanh mu). Its KL from the policy is c^2 / 2 whatever g is.
     """
 
     uses_upper_bound: ClassVar[bool] = True
@@ -194,17 +193,16 @@ class UpperBoundShift(Explorer):
         ).sample_action(key)
 
     def shifted(self, policy: TanhNormal, upper: Callable[[Array], Array]) -> TanhNormal:
-        """The policy with its mean moved. States do not see one another: the gradient of the sum is
-        each one's own.
+        """Return the policy with its mean moved.
+
+        States do not see one another: the gradient of the sum is each one's own.
         """
-        slope = jax.grad(lambda mean: upper(mean).sum())(policy.mean) * jnp.exp(
-            policy.log_std
-        )  # in standard deviations
+        # The slope in standard deviations.
+        slope = jax.grad(lambda mean: upper(mean).sum())(policy.mean) * jnp.exp(policy.log_std)
         steepest = jnp.abs(slope).max(axis=-1, keepdims=True)
         flat = steepest == 0.0
-        scaled = slope / jnp.where(
-            flat, 1.0, steepest
-        )  # the direction alone counts, and squares of tiny slopes would vanish
+        # Only the direction counts, and squares of tiny slopes would vanish.
+        scaled = slope / jnp.where(flat, 1.0, steepest)
         length = jnp.sqrt((scaled**2).sum(axis=-1, keepdims=True))
         step = self.shift if self.kl is None else math.sqrt(2.0 * self.kl)
         return policy._replace(

@@ -33,10 +33,10 @@ class OptimisticActor(Explorer):
     """DAC's second actor, which explores: loss = -E[Q_mu + beta_o Q_sigma] + tau E[KL(o || p)].
 
     It is a perturbation of the pessimist p: mean mu_p + shift(s), standard deviation sigma_p *
-    mult(s); it acts with `std_multiplier` times that. The KL is taken before that widening: the
-    optimist answers for its own deviation, not for the constant it is given. Two duals hold the KL
-    per action dimension at `target_kl`. Above it, optimism beta_o falls and the KL weight tau
-    rises; below, the reverse.
+    mult(s). It acts with `std_multiplier` times that deviation. The KL is taken before that
+    widening, so it is the KL of what the optimist has learnt. Two duals hold the KL per action
+    dimension at `target_kl`. Above it, optimism beta_o falls and the KL weight tau rises; below,
+    the reverse.
     """
 
     uses_upper_bound: ClassVar[bool] = True
@@ -80,51 +80,56 @@ class OptimisticActor(Explorer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_rates(self, self.lr)
+        self._check_numbers()
+        self._check_duals()
+        self._check_form()
+
+    def _check_numbers(self) -> None:
         if not networks.sensible(self.hidden) or not 0 <= self.head_gain < math.inf:
             raise UsageError(f"{self}: hidden sizes must be 1 to 65536, head_gain not negative")
-        require_rates(self, self.lr)
-        if not (
-            math.isfinite(self.std_multiplier)
-            and self.std_multiplier > 0
-            and math.isfinite(self.target_kl)
-            and self.target_kl > 0
-        ):
+        if not (0 < self.std_multiplier < math.inf and 0 < self.target_kl < math.inf):
             raise UsageError(
                 f"std_multiplier and target_kl must be positive, not {self.std_multiplier} and "
                 f"{self.target_kl}"
             )
-        if (
-            isinstance(self.optimism, Held)
-            and isinstance(self.kl_weight, Held)
-            and (self.target_kl != type(self).target_kl or self.controller != "own")
-        ):
+        if self.largest_kl_weight is not None and not 0 < self.largest_kl_weight < math.inf:
+            raise UsageError(f"largest_kl_weight must be positive, not {self.largest_kl_weight}")
+
+    def _check_duals(self) -> None:
+        """Refuse settings of duals that are held, and so never move."""
+        optimism_is_held = isinstance(self.optimism, Held)
+        kl_weight_is_held = isinstance(self.kl_weight, Held)
+        about_target = self.target_kl != type(self).target_kl or self.controller != "own"
+        if optimism_is_held and kl_weight_is_held and about_target:
             raise UsageError(
                 "target_kl is what optimism and KL weight hold the KL at: where both are held "
                 "themselves, nothing does, and controller is idle"
             )
-        if self.barrier and isinstance(self.optimism, Held):
+        if self.barrier and optimism_is_held:
             raise UsageError("the barrier pushes optimism up: one that is held stays where it is")
-        if self.largest_kl_weight is not None and isinstance(self.kl_weight, Held):
+        if self.largest_kl_weight is not None and kl_weight_is_held:
             raise UsageError(
                 "largest_kl_weight bounds what a KL weight may grow to: one that is held stays "
                 "where it is"
             )
+
+    def _check_form(self) -> None:
+        """Refuse settings of what this form does not have."""
         if self.form == "independent" and self.head_gain != type(self).head_gain:
             raise UsageError(
                 "head_gain belongs to the perturbation's heads; an independent actor has none"
             )
-        of_deviation = (
+        about_deviation = (
             self.std_multiplier != type(self).std_multiplier
             or self.controller == "executed"
             or self.optimistic_entropy
         )
-        if self.form == "deterministic" and of_deviation:
+        if self.form == "deterministic" and about_deviation:
             raise UsageError(
                 "a deterministic optimist has no deviation: std_multiplier, controller and "
                 "optimistic_entropy say nothing about it"
             )
-        if self.largest_kl_weight is not None and not 0 < self.largest_kl_weight < math.inf:
-            raise UsageError(f"largest_kl_weight must be positive, not {self.largest_kl_weight}")
 
     def check(self, policy: Policy, floor: float) -> None:
         require_distribution(policy, "OptimisticActor departs from a distribution by a KL")
@@ -173,7 +178,7 @@ class OptimisticActor(Explorer):
     def distribution(
         self, state: OptimistState, view: AgentView, obs: Float[Array, "*batch obs"]
     ) -> TanhNormal:
-        """What it acts by."""
+        """Return what it acts by."""
         return self._own(state.actor.params, view.policy(obs), obs).widened(self.std_multiplier)
 
     def improve(
@@ -181,11 +186,9 @@ class OptimisticActor(Explorer):
     ) -> tuple[OptimistState, Metrics]:
         optimism = self.optimism.read(state.optimism, view.floor)
         kl_weight = self.kl_weight.read(state.kl_weight)
-        price = (
-            kl_weight
-            if self.largest_kl_weight is None
-            else jnp.minimum(kl_weight, self.largest_kl_weight)
-        )
+        price = kl_weight
+        if self.largest_kl_weight is not None:
+            price = jnp.minimum(kl_weight, self.largest_kl_weight)
         pessimist = jax.lax.stop_gradient(view.policy(obs))
 
         def loss_of(params: Params) -> tuple[Array, Array]:
@@ -193,20 +196,20 @@ class OptimisticActor(Explorer):
             executed = own.widened(self.std_multiplier)
             action, log_prob = self._action(executed, noise)
             worth = view.upper(obs, action, optimism)
-            worth = worth + view.bonus(log_prob) if self.optimistic_entropy else worth
+            if self.optimistic_entropy:
+                worth = worth + view.bonus(log_prob)
             loss = -worth.mean() + price * self._divergence(own, pessimist).mean()
-            return loss, self._answered_for(own, pessimist).mean()
+            return loss, self._controlled_kl(own, pessimist).mean()
 
         (loss, kl), grads = jax.value_and_grad(loss_of, has_aux=True)(state.actor.params)
-        excess = kl - self.target_kl
-        at_the_floor = optimism < view.floor + BARRIER
         actor, grad_norm = self.optimizer.step(state.actor, grads)
+        slack = excess = kl - self.target_kl
+        if self.barrier:
+            at_the_floor = optimism < view.floor + BARRIER
+            slack = excess - jnp.where(at_the_floor, 1.0, 0.0)
         learnt = OptimistState(
             actor,
-            self.optimism.adjust(
-                state.optimism,
-                excess - jnp.where(at_the_floor, 1.0, 0.0) if self.barrier else excess,
-            ),
+            self.optimism.adjust(state.optimism, slack),
             self.kl_weight.adjust(state.kl_weight, -excess),
         )
         of_actor = {"optimistic_actor_loss": loss, "optimistic_actor_grad_norm": grad_norm}
@@ -219,17 +222,14 @@ class OptimisticActor(Explorer):
         inputs = (obs,) if self.form == "independent" else (obs, pessimist.mean)
         own = self._own(params, pessimist, obs)
         executed = own.widened(self.std_multiplier)
-        ratio = (
-            jnp.zeros(())
-            if self.form == "deterministic"
-            else jnp.exp(executed.log_std - pessimist.log_std).mean()
-        )
-        shift = jnp.sqrt(
-            (((own.mean - pessimist.mean) * jnp.exp(-pessimist.log_std)) ** 2).mean(axis=-1)
-        )
+        ratio = jnp.exp(executed.log_std - pessimist.log_std).mean()
+        if self.form == "deterministic":
+            ratio = jnp.zeros(())
+        deviations = (own.mean - pessimist.mean) * jnp.exp(-pessimist.log_std)
+        shift = jnp.sqrt((deviations**2).mean(axis=-1))
         # Quantiles over states beside the mean: rare states in which the pessimist is nearly
         # certain dominate the mean.
-        kl = self._answered_for(own, pessimist)
+        kl = self._controlled_kl(own, pessimist)
         quantiles = {name: jnp.quantile(kl, level) for name, level in KL_QUANTILES.items()}
         return {
             "optimistic_actor_dormant": networks.dormant(params, *inputs),
@@ -241,33 +241,29 @@ class OptimisticActor(Explorer):
         }
 
     def _spread(self, view: AgentView, obs: Array, action: Array) -> Array:
-        """What the critics disagree about here, on average: what one unit of optimism adds to the
-        upper bound.
-        """
-        return (
-            view.upper(obs, action, jnp.float32(1.0)) - view.upper(obs, action, jnp.float32(0.0))
-        ).mean()
+        """Return what one unit of optimism adds to the upper bound, on average."""
+        one = view.upper(obs, action, jnp.float32(1.0))
+        zero = view.upper(obs, action, jnp.float32(0.0))
+        return (one - zero).mean()
 
-    def _answered_for(self, own: TanhNormal, pessimist: TanhNormal) -> Float[Array, "batch"]:
-        """The KL per action dimension that its duals hold."""
-        seen = own if self.controller == "own" else own.widened(self.std_multiplier)
-        return self._divergence(seen, pessimist) / own.mean.shape[-1]
+    def _controlled_kl(self, own: TanhNormal, pessimist: TanhNormal) -> Float[Array, "batch"]:
+        """Return the KL per action dimension that its duals hold."""
+        controlled = own if self.controller == "own" else own.widened(self.std_multiplier)
+        return self._divergence(controlled, pessimist) / own.mean.shape[-1]
 
     def _action(
         self, executed: TanhNormal, noise: Normals
     ) -> tuple[Float[Array, "*batch action"], Float[Array, "*batch"]]:
-        """What it does, and the logarithm of its density."""
-        return (
-            (executed.mode(), jnp.zeros(executed.mean.shape[:-1]))
-            if self.form == "deterministic"
-            else executed.sample(noise)
-        )
+        """Return what it does, and the logarithm of its density."""
+        if self.form == "deterministic":
+            return executed.mode(), jnp.zeros(executed.mean.shape[:-1])
+        return executed.sample(noise)
 
     def _divergence(self, optimist: TanhNormal, pessimist: TanhNormal) -> Float[Array, "batch"]:
         return optimist.kl(pessimist) if self.kl == "optimist-pessimist" else pessimist.kl(optimist)
 
     def _own(self, params: Params, pessimist: TanhNormal, obs: Array) -> TanhNormal:
-        """The optimist before widening."""
+        """Return the optimist before widening."""
         if self.form == "independent":
             return TanhNormal(*networks.gaussian_actor(params, obs))
         shift, log_multiplier = networks.perturbation(params, obs, pessimist.mean)

@@ -12,11 +12,11 @@ For two critics spread is |q_1 - q_2| / 2, so beta = -1 *is* the minimum and +1 
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, final
+from typing import Any, ClassVar, Literal, final
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from dualac.agents.optimizer import Adam, Trained, require_rates
 from dualac.errors import UsageError
@@ -25,23 +25,19 @@ from dualac.theory.forms import deviation_form, exact_form, variance_form
 from dualac.theory.moments import spread
 from dualac.types import Key, Metrics
 
-Stat = Literal[
-    "std", "var"
-    # what beta weighs: the critics' deviation, as in every algorithm, or their variance, as in the
-    # paper's theorem
-]
+# What beta weighs: the critics' deviation, as in every algorithm, or their variance, as in the
+# paper's theorem.
+Stat = Literal["std", "var"]
 
 LEAST_UNIT = 1e-30  # of the spread, to divide by
-LEAST_BETA = (
-    -1e6
-)  # of an exact certainty equivalent: below, float32 knows only its limit, and t may overflow
+# Of an exact certainty equivalent: below, float32 has only its limit, and t may overflow.
+LEAST_BETA = -1e6
 
 
 def certainty(
     qs: Float[Array, "critics *rest"], beta: float | Float[Array, ""], stat: Stat = "std"
 ) -> Float[Array, "*rest"]:
-    """Q^beta = Q_mu + beta Q_sigma: the value of an uncertain value to one who feels `beta` about
-    its spread.
+    """Return Q^beta = Q_mu + beta Q_sigma, the value of an uncertain value at an attitude beta.
 
     Only the deviation scales with the reward. With the variance, which the paper's theorem has, the
     same beta is another attitude on another scale.
@@ -66,11 +62,9 @@ def require_disagreement(critics: int, weighed: bool, field: str = "beta") -> No
 
 
 class Pessimism(ABC):
-    """What every pessimism can be asked. Most have nothing to remember, nothing to learn and hear
-    nothing: that is what stands here.
+    """An attitude to risk. Most have nothing to remember and nothing to learn.
 
-    One of your own is a frozen dataclass derived from this that says what the TD target takes of
-    the critics, and what the actor climbs.
+    One of your own is a frozen dataclass derived from this class. It has `backup` and `objective`.
     """
 
     # The field that says most about its kind: lists show it even where it is at its default.
@@ -83,26 +77,26 @@ class Pessimism(ABC):
     def backup(
         self, state: Any, zs: Float[Array, "critics batch atoms"], key: Key
     ) -> Float[Array, "batch atoms"]:
-        """What the TD target takes of the slow critics."""
+        """Return what the TD target takes of the slow critics."""
 
     @abstractmethod
     def objective(
         self, state: Any, zs: Float[Array, "critics batch atoms"]
     ) -> Float[Array, "batch atoms"]:
-        """What the actor climbs."""
+        """Return what the actor climbs."""
 
     def check(self, critics: int) -> None:
         """Refuse an ensemble of this size, if it makes no sense."""
 
     def floor(self) -> float:
-        """The beta below which no optimist may fall: for an actor that climbs the mean, 0."""
+        """Return the beta below which no optimist may fall: 0 for an actor that climbs the mean."""
         return 0.0
 
     def init(self, key: Key) -> Any:
         return ()
 
     def reset(self, state: Any, key: Key) -> Any:
-        """What is left of it when every network starts afresh."""
+        """Return what is left of it when every network starts afresh."""
         return self.init(key)
 
     def learn(
@@ -120,8 +114,9 @@ class Pessimism(ABC):
 @final
 @dataclass(frozen=True)
 class Fixed(Pessimism):
-    """One beta for the TD target and the actor; `backup_beta` gives the TD target another one (the
-    authors' public code has -1 there).
+    """One beta for the TD target and the actor.
+
+    `backup_beta` gives the TD target another one: the authors' public code has -1 there.
     """
 
     beta: float
@@ -157,9 +152,8 @@ class Fixed(Pessimism):
     def backup(
         self, state: tuple[()], zs: Float[Array, "critics batch atoms"], key: Key
     ) -> Float[Array, "batch atoms"]:
-        return certainty(
-            zs, self.beta if self.backup_beta is None else self.backup_beta, self.ensemble_stat
-        )
+        beta = self.beta if self.backup_beta is None else self.backup_beta
+        return certainty(zs, beta, self.ensemble_stat)
 
     def objective(
         self, state: tuple[()], zs: Float[Array, "critics batch atoms"]
@@ -170,16 +164,15 @@ class Fixed(Pessimism):
 @final
 @dataclass(frozen=True)
 class ExactCertainty(Pessimism):
-    """The certainty equivalent itself, of which Fixed is an approximation: Q_mu + (1/t) log E_i
-    e^(t (q_i - Q_mu)), in TD target and actor.
+    """The certainty equivalent itself: Q_mu + (1/t) log E_i e^(t (q_i - Q_mu)).
 
-    The theorem has t = 2 beta, so that this is about Q_mu + beta Q_sigma^2: a variance, whose
-    weight depends on the scale of the rewards. Fixed has the deviation Q_sigma. To stand in its
-    place t = 2 beta / S here, S the mean of Q_sigma over the batch and a constant to all gradients:
-    about Q_mu + beta Q_sigma^2 / S, which is Fixed(beta) where the critics disagree as much as they
-    usually do, and scales with the rewards. There it falls twice as fast as Fixed's when they come
-    to disagree more: a square, not a line. It lies between the critics and its gradient is a
-    softmax over them, so it is finite where they agree.
+    Fixed is an approximation of it. The theorem has t = 2 beta, which is about
+    Q_mu + beta Q_sigma^2: a variance, whose weight depends on the scale of the rewards. Fixed has
+    the deviation Q_sigma. To stand in its place, t = 2 beta / S here: S is the mean of Q_sigma
+    over the batch and a constant to all gradients. That is about Q_mu + beta Q_sigma^2 / S, which
+    scales with the rewards, and is Fixed(beta) where the critics disagree as much as they usually
+    do. Where they come to disagree more, it falls twice as fast as Fixed: a square, not a line.
+    It lies between the critics. Its gradient is a softmax over them, and finite where they agree.
     """
 
     beta: float
@@ -204,8 +197,10 @@ class ExactCertainty(Pessimism):
         require_disagreement(critics, bool(self.beta))
 
     def floor(self) -> float:
-        """At the usual spread it weighs no more than beta, and of two critics it sees no less than
-        the minimum.
+        """Return beta, but at least -1.
+
+        At the usual spread it weighs no more than beta. Of two critics it takes no less than the
+        minimum.
         """
         return max(self.beta, -1.0)
 
@@ -224,8 +219,9 @@ class ExactCertainty(Pessimism):
 @final
 @dataclass(frozen=True)
 class SubsetMin(Pessimism):
-    """REDQ: the TD target takes the minimum of `m` critics drawn at random for each update; the
-    actor climbs the mean of all.
+    """REDQ: the TD target takes the minimum of `m` critics, the actor climbs the mean of all.
+
+    The critics are drawn at random for each update.
     """
 
     headline: ClassVar[str | None] = "m"
@@ -248,9 +244,8 @@ class SubsetMin(Pessimism):
     def backup(
         self, state: tuple[()], zs: Float[Array, "critics batch atoms"], key: Key
     ) -> Float[Array, "batch atoms"]:
-        chosen = jax.random.choice(
-            key, zs.shape[0], (self.m,), replace=False
-        )  # one draw for the whole batch and all critics
+        # One draw for the whole batch.
+        chosen = jax.random.choice(key, zs.shape[0], (self.m,), replace=False)
         return zs[chosen].min(axis=0)
 
     def objective(
@@ -259,107 +254,13 @@ class SubsetMin(Pessimism):
         return certainty(zs, 0.0)
 
 
-class BanditState(NamedTuple):
-    weights: Float[Array, "arms"]
-    arm: Int[Array, ""]  # the one of this episode
-    last: Float[Array, ""]  # return of the episode before
-    gains: Float[
-        Array, "window"
-    ]  # how much better the last episodes were than the ones before them, the newest last
-    heard: Int[Array, ""]
-
-
-@final
-@dataclass(frozen=True)
-class Bandit(Pessimism):
-    """TOP: beta is drawn anew for each episode, with probability proportional to exp(w), from
-    `arms`.
-
-    Of an episode f = return - last return, standardised over the last `window` such gains; then for
-    the arm that was played alone w <- decay w, w <- w + lr f / max(exp(w), 1e-4). It outlives
-    resets: it knows about the task, not about the networks.
-    """
-
-    headline: ClassVar[str | None] = "arms"
-
-    arms: tuple[float, ...] = (-1.0, 0.0)
-    """the betas to choose from"""
-    lr: float = 0.1
-    """how much one episode moves its arm's weight"""
-    decay: float = 0.9
-    """what is left of a weight when its arm is played"""
-    window: int = 5
-    """episodes over which a gain is standardised"""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.arms:
-            raise UsageError("a bandit needs at least one arm to play")
-        refuse_optimism(*self.arms)
-        if not (0 < self.lr < math.inf and 0 <= self.decay <= 1 and 1 <= self.window <= 1000):
-            raise UsageError(f"{self}: lr must be positive, decay in [0, 1], window 1 to 1000")
-
-    def check(self, critics: int) -> None:
-        require_disagreement(critics, any(self.arms), "arms")
-
-    def floor(self) -> float:
-        return min(self.arms)
-
-    def init(self, key: Key) -> BanditState:
-        zero, none = jnp.zeros((), jnp.float32), jnp.zeros((), jnp.int32)
-        weights = jnp.zeros((len(self.arms),), jnp.float32)
-        return BanditState(
-            weights, _draw(key, weights), zero, jnp.zeros((self.window,), jnp.float32), none
-        )
-
-    def reset(self, state: BanditState, key: Key) -> BanditState:
-        return state
-
-    def backup(
-        self, state: BanditState, zs: Float[Array, "critics batch atoms"], key: Key
-    ) -> Float[Array, "batch atoms"]:
-        return self.objective(state, zs)
-
-    def objective(
-        self, state: BanditState, zs: Float[Array, "critics batch atoms"]
-    ) -> Float[Array, "batch atoms"]:
-        return certainty(zs, self._beta(state))
-
-    def learn(self, state: BanditState, zs: Array, target: Array) -> tuple[BanditState, Metrics]:
-        return state, {"pessimism": self._beta(state)}
-
-    def observe_return(
-        self, state: BanditState, episode_return: Float[Array, ""], key: Key
-    ) -> BanditState:
-        gain = episode_return - state.last
-        gains = jnp.concatenate([state.gains[1:], gain[None]])
-        heard = state.heard + 1
-        known = jnp.arange(self.window) >= self.window - heard
-        count = jnp.minimum(heard, self.window).astype(jnp.float32)
-        mean = jnp.where(known, gains, 0.0).sum() / count
-        deviation = jnp.sqrt(jnp.where(known, (gains - mean) ** 2, 0.0).sum() / count) + 1e-4
-        feedback = (gain - mean) / jnp.where(heard > 1, deviation, 1.0)
-        weight = self.decay * state.weights[state.arm]
-        weight += self.lr * feedback / jnp.maximum(jnp.exp(weight), 1e-4)
-        weights = state.weights.at[state.arm].set(weight)
-        return BanditState(weights, _draw(key, weights), episode_return, gains, heard)
-
-    def _beta(self, state: BanditState) -> Float[Array, ""]:
-        return jnp.asarray(self.arms, jnp.float32)[state.arm]
-
-
-def _draw(key: Key, weights: Float[Array, "arms"]) -> Int[Array, ""]:
-    return jax.random.categorical(key, weights).astype(jnp.int32)
-
-
 @final
 @dataclass(frozen=True)
 class DualDescent(Pessimism):
-    """GPL: Q = Q_mu + b E|q_i - q_j| over pairs of critics, b moved by Adam down the gradient of b
-    E[y - Q_mu].
+    """GPL: Q = Q_mu + b E|q_i - q_j| over pairs of critics.
 
-    Targets above the critics, which is overestimation, make it more pessimistic. For two critics b
-    = -1/2 is the minimum.
+    Adam moves b down the gradient of b E[y - Q_mu]. Targets above the critics, which is
+    overestimation, make it more pessimistic. For two critics b = -1/2 is the minimum.
     """
 
     headline: ClassVar[str | None] = "start"

@@ -1,4 +1,4 @@
-"""What the actor is and what it costs to be it."""
+"""The actor: what it is, what it climbs, and how it acts in the TD target."""
 
 import math
 from abc import ABC, abstractmethod
@@ -19,15 +19,15 @@ from dualac.errors import UsageError
 from dualac.parts.fields import check_fields
 from dualac.types import Key, Metrics, Normals, Spec
 
-Objective = Callable[
-    [Array, Array], Float[Array, "batch"]
-]  # (obs, action) -> the value an actor climbs
+# (obs, action) -> the value an actor climbs
+Objective = Callable[[Array, Array], Float[Array, "batch"]]
 
 
 @dataclass(frozen=True)
 class Policy(ABC):
-    """What all kinds of actors share. A kind adds its state, whose field `actor` is what is
-    trained, its loss and how it acts.
+    """An actor. A kind adds its state, its loss and how it acts.
+
+    The field `actor` of its state is what is trained.
     """
 
     stochastic: ClassVar[bool]  # whether it is a distribution, and so has `distribution`
@@ -63,40 +63,38 @@ class Policy(ABC):
 
     @abstractmethod
     def exploit(self, state: Any, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch action"]:
-        """Its best action."""
+        """Return its best action."""
 
     def distribution(self, state: Any, obs: Float[Array, "*batch obs"]) -> TanhNormal:
-        """What it draws its actions from, if it is stochastic."""
+        """Return what it draws its actions from, if it is stochastic."""
         raise NotImplementedError(
             f"{type(self).__name__} says it is stochastic and has no distribution"
         )
 
     def bonus(self, state: Any, log_prob: Float[Array, "batch"]) -> Float[Array, "batch"]:
-        """What it is paid for an action of this log-probability, beyond its value."""
+        """Return what it is paid for an action of this log-probability, beyond its value."""
         return jnp.zeros_like(log_prob)
 
     def before_tanh(
         self, state: Any, obs: Float[Array, "*batch obs"]
     ) -> Float[Array, "*batch action"]:
-        """What tanh makes its best action of: beyond 2 or so, tanh has no slope left. A kind that
-        does not say is asked for its action.
-        """
+        """Return what tanh makes its best action of: beyond 2 or so, tanh has no slope left."""
         return jnp.arctanh(jnp.clip(self.exploit(state, obs), -1.0 + 1e-6, 1.0 - 1e-6))
 
     @abstractmethod
     def backup(
         self, state: Any, next_obs: Float[Array, "batch obs"], noise: Normals
     ) -> tuple[Array, Float[Array, "batch"]]:
-        """The next action of the TD target, and what being there is worth beyond its value."""
+        """Return the next action of the TD target, and what it is worth beyond its value."""
 
     @abstractmethod
     def improve(
         self, state: Any, objective: Objective, obs: Float[Array, "batch obs"], noise: Normals
     ) -> tuple[Any, Metrics]:
-        """One step up what it climbs."""
+        """Make one step up what it climbs."""
 
     def update_targets(self, state: Any) -> Any:
-        """The slow copy of the actor, where there is one, comes a little closer."""
+        """Move the slow copy of the actor, where there is one, a little closer."""
         return state
 
     def diagnose(self, state: Any, obs: Float[Array, "batch obs"]) -> Metrics:
@@ -122,7 +120,7 @@ class Soft(Policy):
 
     temperature: Dual = Learnt(1.0, lr=3e-4, b1=0.9)
     """price of being predictable (alpha); a new Learnt(...) has the adjusters' learning rate unless
-    told: Learnt(0.2, lr=3e-4, b1=0.9)
+    it says another: Learnt(0.2, lr=3e-4, b1=0.9)
     """
     entropy_per_dim: float = -0.5
     """target entropy for each action dimension (H* = this times A)"""
@@ -134,10 +132,8 @@ class Soft(Policy):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.temperature.check()
-        if (
-            isinstance(self.temperature, Held)
-            and self.entropy_per_dim != type(self).entropy_per_dim
-        ):
+        another_target = self.entropy_per_dim != type(self).entropy_per_dim
+        if isinstance(self.temperature, Held) and another_target:
             raise UsageError(
                 "entropy_per_dim is what the temperature holds the entropy at: a held temperature "
                 "holds nothing"
@@ -169,7 +165,7 @@ class Soft(Policy):
     def backup(
         self, state: SoftState, next_obs: Float[Array, "batch obs"], noise: Normals
     ) -> tuple[Array, Float[Array, "batch"]]:
-        """The next action, and what being there is worth beyond its value: -alpha log pi."""
+        """Return the next action, and what being there is worth beyond its value: -alpha log pi."""
         after = self.distribution(state, next_obs)
         if self.successor == "mode":
             return after.mode(), jnp.zeros(next_obs.shape[:-1], jnp.float32)
@@ -218,11 +214,10 @@ class DeterministicState(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Deterministic(Policy):
-    """tanh(mu(s)), which climbs the value itself: loss = -E[Q(s, tanh mu(s))]. Its slow copy acts
-    in the TD target, blurred by clipped noise.
+    """tanh(mu(s)), which climbs the value itself: loss = -E[Q(s, tanh mu(s))].
 
-    TD3's delay: the actor, its slow copy and the critics' move once in `delay` updates of the
-    critics.
+    Its slow copy acts in the TD target, with clipped noise. TD3's delay: the actor, its slow copy
+    and that of the critics move once in `delay` updates of the critics.
     """
 
     stochastic: ClassVar[bool] = False
@@ -271,8 +266,8 @@ class Deterministic(Policy):
         self, state: DeterministicState, next_obs: Float[Array, "batch obs"], noise: Normals
     ) -> tuple[Array, Float[Array, "batch"]]:
         action = jnp.tanh(networks.deterministic_actor(state.target, next_obs))
-        blur = jnp.clip(self.target_noise * noise, -self.noise_clip, self.noise_clip)
-        return jnp.clip(action + blur, -1.0, 1.0), jnp.zeros(next_obs.shape[:-1], jnp.float32)
+        clipped = jnp.clip(self.target_noise * noise, -self.noise_clip, self.noise_clip)
+        return jnp.clip(action + clipped, -1.0, 1.0), jnp.zeros(next_obs.shape[:-1], jnp.float32)
 
     def improve(
         self,

@@ -16,7 +16,7 @@ from dualac.types import Key, Metrics, Normals, Transition
 
 
 class State(NamedTuple):
-    """Everything that learns; one field a part, () where it has nothing to remember."""
+    """Everything that learns: a field for each part, () where it has nothing to remember."""
 
     pessimism: Any
     policy: Any
@@ -30,12 +30,12 @@ def agent_view(row: Algorithm, state: State) -> AgentView:
             row.critic.values(state.critic.online.params, obs, action), optimism
         )
 
-    policy, exploit = (
-        partial(row.policy.distribution, state.policy),
-        partial(row.policy.exploit, state.policy),
-    )
     return AgentView(
-        policy, exploit, upper, row.pessimism.floor(), partial(row.policy.bonus, state.policy)
+        policy=partial(row.policy.distribution, state.policy),
+        exploit=partial(row.policy.exploit, state.policy),
+        upper=upper,
+        floor=row.pessimism.floor(),
+        bonus=partial(row.policy.bonus, state.policy),
     )
 
 
@@ -45,8 +45,9 @@ def optimist(row: Algorithm, state: State, obs: Array) -> TanhNormal:
 
 
 class UpdateNoise(NamedTuple):
-    """What one update leaves to chance: three actors' noise, and a key for how critics are put
-    together.
+    """What one update leaves to chance.
+
+    It is the noise of three actors, and a key for the pessimism's choice among critics.
     """
 
     successor: Normals
@@ -55,7 +56,7 @@ class UpdateNoise(NamedTuple):
     backup: Key
 
     def shaped(self, shape: tuple[int, ...]) -> "UpdateNoise":
-        """Its normals as noise on actions of this shape."""
+        """Return its normals as noise on actions of this shape."""
         return UpdateNoise(
             self.successor.reshape(shape),
             self.policy.reshape(shape),
@@ -71,14 +72,13 @@ def sample_noise(key: Key, size: int) -> UpdateNoise:
     """
     k_critic, *k_actors = jax.random.split(key, 3)
     k_successor, k_backup = jax.random.split(k_critic)
-    successor, policy, explorer = jax.vmap(lambda one: jax.random.normal(one, (size,)))(
-        jnp.stack([k_successor, *k_actors])
-    )  # by one program
+    keys = jnp.stack([k_successor, *k_actors])
+    successor, policy, explorer = jax.vmap(lambda key: jax.random.normal(key, (size,)))(keys)
     return UpdateNoise(successor, policy, explorer, k_backup)
 
 
 def successor(row: Algorithm, state: State, next_obs: Array, noise: Normals) -> tuple[Array, Array]:
-    """The action of the TD target, and what being there is worth beyond its value."""
+    """Return the action of the TD target, and what being there is worth beyond its value."""
     if row.judged == "policy":
         return row.policy.backup(state.policy, next_obs, noise)
     action, log_prob = optimist(row, state, next_obs).sample(noise)
@@ -88,8 +88,9 @@ def successor(row: Algorithm, state: State, next_obs: Array, noise: Normals) -> 
 def learn_values(
     row: Algorithm, state: State, batch: Transition, noise: UpdateNoise
 ) -> tuple[State, Metrics]:
-    """y = r + gamma (certainty of the target critics at a' ~ pi(s') + what the policy is paid for
-    being there).
+    """Regress the critics on y = r + gamma (certainty of target critics at a' ~ pi(s') + bonus).
+
+    The bonus is what the policy is paid for being there.
     """
     action, bonus = successor(row, state, batch.next_obs, noise.successor)
     next_zs = row.critic.values(state.critic.target, batch.next_obs, action)
@@ -98,19 +99,19 @@ def learn_values(
         batch.reward[:, None] + row.gamma * batch.discount[:, None] * future
     )
 
-    critic, seen = row.critic.learn(state.critic, batch, target)
-    pessimism, of_pessimism = row.pessimism.learn(state.pessimism, seen.values, target)
-    qs = seen.values.mean(axis=-1)
+    critic, regression = row.critic.learn(state.critic, batch, target)
+    pessimism, of_pessimism = row.pessimism.learn(state.pessimism, regression.values, target)
+    qs = regression.values.mean(axis=-1)
     metrics = {
-        "critic_loss": seen.loss,
-        "critic_grad_norm": seen.grad_norm,
+        "critic_loss": regression.loss,
+        "critic_grad_norm": regression.grad_norm,
         "q_mean": qs.mean(),
         "q_std": spread(qs).mean(),
-    } | of_pessimism
-    # The critics' own values are tested, before any aggregate could swallow a NaN.
-    return state._replace(critic=critic, pessimism=pessimism), metrics | {
-        "finite": all_finite((seen, next_zs, of_pessimism))
+        **of_pessimism,
+        # The critics' own values are tested, before any aggregate could swallow a NaN.
+        "finite": all_finite((regression, next_zs, of_pessimism)),
     }
+    return state._replace(critic=critic, pessimism=pessimism), metrics
 
 
 def improve_policy(
@@ -144,13 +145,13 @@ def update_targets(row: Algorithm, state: State) -> State:
 
 
 def improve(row: Algorithm, state: State, obs: Array, noise: UpdateNoise) -> tuple[State, Metrics]:
-    """The policy on the new critics, then the explorer on the new policy."""
+    """Move the policy on the new critics, then the explorer on the new policy."""
     state, of_policy = improve_policy(row, state, obs, noise.policy)
     state, of_explorer = improve_explorer(row, state, obs, noise.explorer)
+    if row.policy.targets_wait:
+        state = update_targets(row, state)
     metrics = of_policy | of_explorer
-    return update_targets(row, state) if row.policy.targets_wait else state, metrics | {
-        "finite": all_finite(metrics)
-    }
+    return state, metrics | {"finite": all_finite(metrics)}
 
 
 def update(
@@ -167,8 +168,8 @@ def update(
     if row.policy.delay == 1:
         state, of_actors = improve(row, state, batch.obs, noise)
     else:
-        # `count` is one for all seeds of a pack, so that under vmap this stays a branch; NaN is
-        # what was not measured.
+        # `count` is one for all seeds of a pack, so that under vmap this stays a branch. A metric
+        # that was not measured is NaN.
         blank = jax.eval_shape(lambda: improve(row, state, batch.obs, noise))[1]
         idle = {
             name: jnp.full(like.shape, name == "finite" or jnp.nan, like.dtype)

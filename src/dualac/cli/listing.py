@@ -12,8 +12,9 @@ from rich.console import Console
 from dualac import envs
 from dualac.agents.algorithm import Algorithm
 from dualac.agents.algorithms import ALGORITHMS
+from dualac.agents.bandit import Bandit
 from dualac.agents.duals import Learnt
-from dualac.agents.pessimism import Bandit, DualDescent
+from dualac.agents.pessimism import DualDescent
 from dualac.envs import Protocol
 from dualac.parts.paths import changes, options
 from dualac.parts.text import to_python
