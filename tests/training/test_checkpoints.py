@@ -42,7 +42,7 @@ HALF = extended(WHOLE, 24)
 
 @pytest.fixture
 def half(golden, tmp_path) -> Path:
-    """A run that stands at 24 of 40 steps, with checkpoints at 16 and 24."""
+    """Return a run that stands at 24 of 40 steps, with checkpoints at 16 and 24."""
     shutil.copytree(golden(HALF), HALF.directory(tmp_path))
     return prepare(WHOLE, tmp_path)
 

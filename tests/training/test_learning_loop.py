@@ -132,7 +132,7 @@ def leaves(learner: Learner) -> dict[str, np.ndarray]:
 
 
 def kernels(learner: Learner) -> list[np.ndarray]:
-    """The initial weights that are drawn; scalars, biases and moments start the same always."""
+    """Return the initial weights that are drawn; all else starts the same always."""
     return [
         array
         for name, array in sorted(leaves(learner).items())

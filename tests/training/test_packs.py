@@ -45,7 +45,7 @@ def prepared(runs: list[Run], out):
 
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory):
-    """A pack of 24 steps that was never interrupted."""
+    """Return a pack of 24 steps that was never interrupted."""
     paths = prepared(a_pack(steps=24), tmp_path_factory.mktemp("pack"))
     go_on(*paths)
     return paths

@@ -86,7 +86,7 @@ def test_training_in_one_process_twice_at_once_is_refused(tmp_path):
 
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory) -> Path:
-    """A run that a process of its own took to the end in one go."""
+    """Return a run that a process of its own took to the end in one go."""
     path = prepare(a_run(), tmp_path_factory.mktemp("straight"))
     assert worker(path, PYTHONHASHSEED="1").returncode == 0
     return path

@@ -67,10 +67,6 @@ class Explorer(ABC):
         """The KL per action dimension that it holds, where it holds one."""
         return None
 
-    asks_critics = (
-        True  # whether it looks at `upper` where it acts; one that does not acts a little faster
-    )
-
     def __post_init__(self) -> None:
         check_fields(self)
 
@@ -106,8 +102,6 @@ class Explorer(ABC):
 class FromPolicy(Explorer):
     """The policy explores by its own randomness."""
 
-    asks_critics = False
-
     def check(self, policy: Policy, floor: float) -> None:
         require_distribution(policy, "FromPolicy explores by the policy's own randomness")
 
@@ -121,8 +115,6 @@ class FromPolicy(Explorer):
 @dataclass(frozen=True)
 class Noise(Explorer):
     """The policy's best action with noise: clip(pi(s) + N(0, sigma^2), -1, 1)."""
-
-    asks_critics = False
 
     sigma: float = 0.1
     """standard deviation of the noise (sigma); TD3's authors use 0.1, the DAC paper's table prints

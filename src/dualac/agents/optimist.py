@@ -41,8 +41,6 @@ class OptimisticActor(Explorer):
 
     uses_upper_bound: ClassVar[bool] = True
     headline: ClassVar[str | None] = "target_kl"
-    asks_critics = False
-
     form: Literal["perturbation", "simple", "deterministic", "independent"] = "perturbation"
     """how it departs from the pessimist: shift and multiplier (the paper), shift only, shift and no
     noise, or not tied to it: a second whole actor

@@ -80,19 +80,3 @@ class Adam:
             b2=self.b2,
         )
         return Trained(params, AdamState(seen, mean, square)), length
-
-
-def without_optimizers(tree: Any) -> Any:
-    """Drop the optimisers' states: what acts needs none.
-
-    Each array that is handed to a compiled function costs it a microsecond.
-    """
-    return jax.tree.map(
-        lambda node: node._replace(adam=()) if _is_trained(node) else node,
-        tree,
-        is_leaf=_is_trained,
-    )
-
-
-def _is_trained(node: Any) -> bool:
-    return isinstance(node, Trained)

@@ -117,19 +117,21 @@ class Run:
         return every > 0 and step > 0 and step % every == 0
 
     def identity(self, until: int | None = None) -> str:
-        """SHA-256 of everything that decides the numbers, or those `until` a step: a reset that is
-        still to come has changed none of them. Defaults are left out: a version that adds a field
-        leaves the older runs what they were.
+        """Return the SHA-256 of everything that decides the numbers, or those `until` a step.
+
+        A reset that is still to come has changed none of them. Defaults are left out: a version
+        that adds a field leaves the older runs what they were.
         """
-        told = {
+        chosen = {
             f.name: getattr(self, f.name)
             for f in dataclasses.fields(self)
             if f.name not in FREE and getattr(self, f.name) != f.default
         }
-        if until is not None and "resets" in told:
-            told["resets"] = tuple(step for step in self.resets if step < until)
-            told = {name: value for name, value in told.items() if name != "resets" or value}
-        spec = {PART: type(self).__name__, **{name: _spelt(value) for name, value in told.items()}}
+        if until is not None and "resets" in chosen:
+            chosen["resets"] = tuple(step for step in self.resets if step < until)
+            chosen = {name: value for name, value in chosen.items() if name != "resets" or value}
+        spec = {name: _spelt(value) for name, value in chosen.items()}
+        spec[PART] = type(self).__name__
         return hashlib.sha256(
             json.dumps(spec, sort_keys=True, separators=(",", ":")).encode()
         ).hexdigest()
@@ -178,7 +180,7 @@ USUAL = Flags()
 
 @functools.lru_cache(maxsize=4096, typed=True)  # True is not 1 in JSON
 def _spelt(value: Any) -> Any:
-    """A field as JSON; remembered, since the runs of an experiment share their rows."""
+    """Return a field as JSON; remembered, since the runs of an experiment share their rows."""
     return to_json(value, defaults=False)
 
 
