@@ -4,6 +4,7 @@ code, and leaves nothing behind.
 
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import pty
@@ -14,15 +15,16 @@ import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dualac import cli
 from dualac.cli.commands import training
-from dualac.machine import cores
 from dualac.machine.cores import borrowed
 
 HERE = Path(__file__).parents[1] / "support"  # where the toys are
@@ -101,9 +103,9 @@ def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setenv("COLUMNS", "200")
 
-    def answer(*words: str | Path) -> tuple[int, str, str]:
+    def answer(*words: str | Path, commands: Any = cli.COMMANDS) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as ended:
-            cli.main([str(word) for word in words])
+            cli.main([str(word) for word in words], commands)
         said = capsys.readouterr()
         return int(str(ended.value.code)), said.out, said.err
 
@@ -111,17 +113,17 @@ def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.fixture
-def prepared(here: Answer, monkeypatch: pytest.MonkeyPatch) -> Answer:
+def prepared(here: Answer) -> Answer:
     """The same, up to where training would start."""
-    monkeypatch.setattr(training, "carry_out", lambda packs, asked, usual: 0)
-    return here
+    train = functools.partial(training.train, carry_out=lambda packs, args, usual: 0)
+    return functools.partial(here, commands={**cli.COMMANDS, "train": train})
 
 
 @pytest.fixture
 def two_cores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A machine of two, whose leases nobody else knows."""
-    monkeypatch.setattr(cores.tempfile, "gettempdir", lambda: str(tmp_path))
-    monkeypatch.setattr(cores, "usable_cores", lambda: [0, 1])
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
 
 
 def test_a_part_in_place_of_a_row_s_own_brings_its_options(
@@ -1079,7 +1081,7 @@ def pendulum(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_play_draws_a_mujoco_task_where_egl_works(
     pendulum: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    from dualac.cli.doctor import render_backend
+    from dualac.inspection.video import render_backend
 
     monkeypatch.setenv("MUJOCO_GL", "egl")
     if render_backend() is None:

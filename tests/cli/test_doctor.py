@@ -1,5 +1,6 @@
 """The doctor tells whether training would work here, and exits 0 only if it would."""
 
+import io
 import os
 import re
 import subprocess
@@ -7,21 +8,22 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from dualac import cli
 from dualac.cli import doctor
+from dualac.inspection.video import render_backend
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 LOCK = ROOT / "requirements.lock"
 
 
-@pytest.fixture
-def unhurried(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """A doctor that neither draws nor trains: what it makes of the answers is judged here."""
-    monkeypatch.setattr(doctor, "render_backend", lambda: "egl")
-    monkeypatch.setattr(doctor, "smoke", lambda: None)
-    return monkeypatch
+def examine(**parts) -> tuple[int, str]:
+    """The exit code and the lines of a doctor that neither draws nor trains."""
+    console = Console(file=io.StringIO(), width=200, markup=False)
+    quick = {"draws_with": lambda: "egl", "train": lambda: None}
+    code = doctor.examine(console, **{**quick, **parts})
+    return code, console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_the_tested_versions_are_those_of_the_lock():
@@ -35,60 +37,40 @@ def test_what_is_optional_was_tested_and_names_an_extra():
     assert set(doctor.OPTIONAL.values()) <= set(extras)
 
 
-def test_it_shows_versions_cores_memory_disk_and_what_draws(
-    unhurried: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    assert cli.run(["doctor"]) == 0
-    said = capsys.readouterr().out
-    for word in (
-        "found",
-        "tested",
-        *doctor.TESTED,
-        "usable",
-        "memory",
-        "disk",
-        "GB free",
-        "rendering  egl",
-        "training   works",
-    ):
-        assert word in said
+def test_it_shows_versions_cores_memory_disk_and_what_draws():
+    code, shown = examine()
+    assert code == 0
+    titles = ("found", "tested", "usable", "memory", "disk", "GB free", "rendering  egl")
+    for word in (*titles, *doctor.TESTED, "training   works"):
+        assert word in shown
 
 
-def test_a_training_that_fails_is_told_and_the_exit_code_is_not_0(
-    unhurried: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    unhurried.setattr(doctor, "smoke", lambda: "fails: no space")
-    assert cli.run(["doctor"]) != 0
-    assert "fails: no space" in capsys.readouterr().out
+def test_a_training_that_fails_is_shown_and_the_exit_code_is_not_0():
+    code, shown = examine(train=lambda: "fails: no space")
+    assert code != 0
+    assert "fails: no space" in shown
 
 
-def test_a_machine_that_cannot_draw_can_still_train(
-    unhurried: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    unhurried.setattr(doctor, "render_backend", lambda: None)
-    assert cli.run(["doctor"]) == 0
-    assert "libegl1" in capsys.readouterr().out
+def test_a_machine_that_cannot_draw_can_still_train():
+    code, shown = examine(draws_with=lambda: None)
+    assert code == 0
+    assert "libegl1" in shown
 
 
-def test_what_is_missing_or_differs_is_named_with_what_to_install(
-    unhurried: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    unhurried.setattr(
-        doctor,
-        "version",
-        lambda name: {"dm_control": None, "gymnasium": "0.0.1"}.get(name, doctor.TESTED[name]),
-    )
-    assert cli.run(["doctor"]) == 0
-    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
+def test_what_is_missing_or_differs_is_named_with_what_to_install():
+    installed = {**doctor.TESTED, "dm_control": None, "jax": "0.0.1"}
+    code, shown = examine(version=installed.get)
+    assert code == 0
+    lines = {line.split()[0]: line for line in shown.splitlines() if line.strip()}
     assert "missing: pip install 'dualac[dmc]'" in lines["dm_control"]
-    assert "0.0.1" in lines["gymnasium"]
-    assert "differs" in lines["gymnasium"]
+    assert "0.0.1" in lines["jax"]
+    assert "differs" in lines["jax"]
     assert lines["numpy"].rstrip().endswith("ok")
 
 
 def test_a_way_of_drawing_that_does_not_exist_draws_nothing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("MUJOCO_GL", "bogus")
-    assert doctor.render_backend() is None
+    assert render_backend() is None
 
 
 @pytest.mark.suite
@@ -123,13 +105,11 @@ gymnasium.register("NAME-v0", Bad, max_episode_steps=9)
 @pytest.mark.parametrize(
     "how", ["exits", *(pytest.param(how, marks=pytest.mark.kill) for how in ("crashes", "hangs"))]
 )
-def test_an_environment_that_takes_its_process_along_is_a_finding(
-    how, tmp_path, monkeypatch, capsys
-):
-    code, told = ENDS[how]
+def test_an_environment_that_takes_its_process_along_is_a_finding(how, tmp_path, monkeypatch):
+    code, what = ENDS[how]
     (tmp_path / f"bad_{how}.py").write_text(ENVIRONMENT.replace("CODE", code).replace("NAME", how))
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(doctor.findings, "__defaults__", (0, 8.0))
-    assert cli.run(["doctor", "--task", f"bad_{how}:{how}-v0"]) == 65
-    said = capsys.readouterr().out
-    assert told in said and "would not work" in said
+    console = Console(file=io.StringIO(), width=200, markup=False)
+    assert doctor.examine_task(console, f"bad_{how}:{how}-v0", patience=8.0) == 65
+    shown = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+    assert what in shown and "would not work" in shown

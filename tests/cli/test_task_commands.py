@@ -1,15 +1,23 @@
 """Tasks and protocols as a user of the shell meets them."""
 
+import io
 import json
 import logging
 
 import pytest
+from rich.console import Console
 from tests.support import env_toys
 
 from dualac import cli, envs
 from dualac.cli import doctor
-from dualac.envs.suites import packages as suites
+from dualac.cli.commands import training
+from dualac.envs.suites import packages
 from dualac.errors import DataError, UsageError
+
+
+@pytest.fixture
+def screen() -> Console:
+    return Console(file=io.StringIO(), width=200)
 
 
 def lines(capsys, *words):
@@ -58,15 +66,14 @@ def test_a_protocol_that_does_not_exist_is_answered_with_the_nearest():
         cli.run(["train", "dac", "gym/Pendulum-v1", "--protocol", "offical"])
 
 
-def test_single_fields_change_a_preset(tmp_path, monkeypatch):
-    monkeypatch.setattr(cli.training, "carry_out", lambda packs, asked, usual: 0)
+def prepare(*words) -> int:
+    """Type `dualac train dac`, up to where training would start."""
+    return training.train(["dac", *words], carry_out=lambda packs, args, usual: 0)
+
+
+def test_single_fields_change_a_preset(tmp_path):
     words = ["--protocol", "official", "--protocol.success", "last", "--protocol.time-limit", "5"]
-    assert (
-        cli.run(
-            ["train", "dac", "gym/Pendulum-v1", "--out", str(tmp_path), "--steps", "20k", *words]
-        )
-        == 0
-    )
+    assert prepare("gym/Pendulum-v1", "--out", str(tmp_path), "--steps", "20k", *words) == 0
     [spec] = tmp_path.rglob("run.json")
     stored = json.loads(spec.read_text())["protocol"]
     assert stored == {
@@ -79,25 +86,25 @@ def test_single_fields_change_a_preset(tmp_path, monkeypatch):
     }  # fmt: skip
 
 
-def test_an_examination_of_tasks_tells_of_each_and_fails_with_one(monkeypatch, capsys):
-    monkeypatch.setattr(
-        doctor.envs,
-        "PAPER",
-        {task: envs.PAPER[task] for task in ("dmc/pendulum-swingup", "dmc/cheetah-run")},
-    )
-    shown = lines(capsys, "doctor", "--tasks")
+TWO = {task: envs.PAPER[task] for task in ("dmc/pendulum-swingup", "dmc/cheetah-run")}
+
+
+def test_an_examination_of_tasks_shows_each(screen):
+    assert doctor.examine_tasks(screen, tasks=TWO) == 0
+    shown = screen.file.getvalue().splitlines()
     assert [line.split()[:4] for line in shown[1:3]] == [
         ["dmc/pendulum-swingup", "3", "1", "1000"],
         ["dmc/cheetah-run", "17", "6", "1000"],
     ]
     assert shown[-1] == "2 of 2 tasks of the paper work here"
 
-    def fails(task):
+
+def test_an_examination_of_tasks_fails_with_one_of_them(screen):
+    def fail(task):
         raise DataError("no\nlicence")
 
-    monkeypatch.setattr(doctor, "step_task", fails)
-    assert cli.run(["doctor", "--tasks"]) != 0
-    assert "no licence" in capsys.readouterr().out
+    assert doctor.examine_tasks(screen, tasks=TWO, step=fail) != 0
+    assert "no licence" in screen.file.getvalue()
 
 
 @pytest.fixture
@@ -163,36 +170,21 @@ def test_a_task_or_a_protocol_that_makes_no_sense_is_one_line(words, told, refus
 def test_a_version_that_was_not_tested_is_one_line_on_the_terminal_and_no_refusal(
     tmp_path, monkeypatch, capsys
 ):
-    real = suites.version
-    monkeypatch.setattr(
-        suites, "version", lambda package: "1.0.99" if package == "dm_control" else real(package)
-    )
-    monkeypatch.setattr(cli.training, "carry_out", lambda packs, asked, usual: 0)
+    metadata = tmp_path / "packages" / "dm_control-1.0.99.dist-info" / "METADATA"
+    metadata.parent.mkdir(parents=True)
+    metadata.write_text("Metadata-Version: 2.1\nName: dm_control\nVersion: 1.0.99\n")
+    monkeypatch.syspath_prepend(metadata.parents[1])
     monkeypatch.setattr(logging.root, "handlers", [])  # as outside pytest
-    suites.warn_if_untested.cache_clear()
+    packages.warn_if_untested.cache_clear()
+    task, out = "dmc/cartpole-swingup", str(tmp_path / "runs")
     for seed in "01":
-        assert (
-            cli.run(
-                [
-                    "train",
-                    "dac",
-                    "dmc/cartpole-swingup",
-                    "--out",
-                    str(tmp_path),
-                    "--steps",
-                    "20k",
-                    "--seed",
-                    seed,
-                ]
-            )
-            == 0
-        )
-    suites.warn_if_untested.cache_clear()
-    told = (
+        assert prepare(task, "--out", out, "--steps", "20k", "--seed", seed) == 0
+    packages.warn_if_untested.cache_clear()
+    message = (
         "dm_control 1.0.99 is installed, but tasks were tested with 1.0.49 up to, not including, "
         "1.0.50: episodes may differ\n"
     )
-    assert capsys.readouterr().err == told
+    assert capsys.readouterr().err == message
 
 
 def test_an_examination_of_one_task_ends_with_a_verdict(monkeypatch, capsys):

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from dualac.machine import compilation
 from dualac.machine.children import Child
 from dualac.machine.cores import usable_cores
 from dualac.machine.memory import available_memory
-from dualac.machine.messages import Finding, Finished
+from dualac.machine.messages import Finding, Finished, RunEvent
 
 # The versions of requirements.lock, with which every test passes; a test holds the two equal.
 TESTED = {
@@ -41,6 +42,7 @@ TESTED = {
     "metaworld": "3.0.0",
     "myosuite": "3.0.0",
 }
+TESTED_PYTHONS = ("3.11", "3.12")
 OPTIONAL = {
     "mujoco": "mujoco",
     "dm_control": "dmc",
@@ -51,110 +53,114 @@ PATIENCE = 60.0  # seconds between two findings about a task
 STEPS = 60  # of each task, when all are examined
 
 
-def examine(console: Console) -> int:
-    """Print what was found; 0 only if a training works."""
-    table = Table(box=None, pad_edge=False)
-    for title in ("", "found", "tested", ""):
-        table.add_column(title)
-    table.add_row(
-        "python",
-        platform.python_version(),
-        "3.11, 3.12",
-        "ok" if sys.version_info[:2] in ((3, 11), (3, 12)) else "not tested",
-    )
-    for name, tested in TESTED.items():
-        found = version(name)
-        advice = (
-            f"missing: pip install 'dualac[{OPTIONAL[name]}]'" if name in OPTIONAL else "missing"
-        )
-        table.add_row(
-            name,
-            found or "-",
-            tested,
-            "ok"
-            if found == tested
-            else advice
-            if found is None
-            else "differs from the tested version",
-        )
-    console.print(table)
-    cores = usable_cores()
-    console.print(
-        f"cores      {len(cores)} of {os.cpu_count()} usable; memory "
-        f"{available_memory() / 1e9:.1f} GB free"
-    )
-    console.print(f"disk       {shutil.disk_usage(Path.cwd()).free / 1e9:.1f} GB free here")
-    console.print(
-        "cache      "
-        f"{os.environ.get('JAX_COMPILATION_CACHE_DIR', str(compilation.compilation_cache()))}",
-        soft_wrap=True,
-    )
-    by_whom = "compiled for this CPU, on as many cores as --threads says"
-    if reason := ops.why_not_native():
-        by_whom = (
-            f"by XLA, which is slower, and on one core: {reason}; they need a C compiler (cc, or "
-            "what CC names) and a CPU"
-        )
-    console.print(f"kernels    {by_whom}", soft_wrap=True)
-    backend = render_backend()
-    console.print(
-        f"rendering  {backend or f'none: training works without; for films {INSTALL}'}",
-        soft_wrap=True,
-    )
-    trouble = smoke()
-    console.print(
-        "training   "
-        f"{trouble or 'works: 40 steps of dac trained, stopped and resumed to the same bits'}",
-        soft_wrap=True,
-    )
+def smoke() -> str | None:
+    """Train a few steps in a directory that is thrown away, once straight and once stopped
+    half-way and resumed. Return what is wrong, if anything.
+    """
+    from dualac.execution.local import Work, launch
+    from dualac.training.run import Flags, prepare
+
+    def ignore(event: RunEvent) -> None: ...
+
+    run = _tiny_run()
+    with tempfile.TemporaryDirectory() as folder:
+        ends = []
+        for name, steps in (("straight", 40), ("resumed", 20), ("resumed", 40)):
+            path = prepare(replace(run, steps=steps), Path(folder) / name)
+            failures = launch([Work([path])], ignore, Flags())
+            if failures:
+                return f"fails: {failures[0].error}"
+            if steps == run.steps:
+                ends.append((path / "checkpoints" / str(steps) / "state.safetensors").read_bytes())
+    if ends[0] != ends[1]:
+        return "is not exact here: a resumed run ends with other bits than a straight one"
+    return None
+
+
+def step_task(task: str) -> tuple[Any, float]:
+    """Return a task's sizes, and how many steps of random actions it makes in a second."""
+    env = envs.make(task)
+    env.reset(seed=0)
+    sizes = (env.observation_space.shape[0], env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
+    actions = np.random.default_rng(0).uniform(-1, 1, (STEPS, sizes[1])).astype(np.float32)
+    began = time.perf_counter()
+    for action in actions:
+        observation, reward, terminated, truncated, _ = env.step(action)
+        if not (np.isfinite(observation).all() and np.isfinite(float(reward))):
+            raise DataError(f"{task} gave NaN or infinity")
+        if terminated or truncated:
+            env.reset(seed=1)
+    speed = STEPS / (time.perf_counter() - began)
+    env.close()
+    return sizes, speed
+
+
+def examine(
+    console: Console,
+    *,
+    version: Callable[[str], str | None] = version,
+    draws_with: Callable[[], str | None] = render_backend,
+    train: Callable[[], str | None] = smoke,
+) -> int:
+    """Print what is here and what is missing; return 0 only if a training works."""
+    console.print(_versions(version))
+    resources = _resources() | {"kernels": _kernels()}
+    resources["rendering"] = draws_with() or f"none: training works without; for films {INSTALL}"
+    for name, text in resources.items():
+        console.print(f"{name:<11}{text}", soft_wrap=True)
+    trouble = train()
+    works = "works: 40 steps of dac trained, stopped and resumed to the same bits"
+    console.print(f"training   {trouble or works}", soft_wrap=True)
     return 0 if trouble is None else DualacError.code
 
 
-def examine_tasks(console: Console) -> int:
-    """Load and step every task of the paper, a line each; 0 only if all of them work."""
+def examine_tasks(
+    console: Console,
+    *,
+    tasks: Mapping[str, Any] = envs.PAPER,
+    step: Callable[[str], tuple[Any, float]] = step_task,
+) -> int:
+    """Load and step every task of the paper, a line each; return 0 only if all of them work."""
     form = "{:<27}{:>5}{:>9}{:>6}{:>9}  {}"
     console.print(form.format("task", "obs", "actions", "cap", "steps/s", ""), highlight=False)
     broken = 0
-    for task in envs.PAPER:
+    for task, expected in tasks.items():
         try:
-            sizes, speed = step_task(task)
-            line = form.format(
-                task,
-                *sizes,
-                envs.about(task).cap,
-                f"{speed:.0f}",
-                "ok" if sizes == envs.PAPER[task] else "other sizes than the paper's",
-            )
-            broken += sizes != envs.PAPER[task]
+            sizes, speed = step(task)
         except Exception as error:  # a doctor examines what is broken, whatever it raises
-            line = form.format(
-                task, "-", "-", "-", "-", " ".join(str(error).split()) or type(error).__name__
-            )
+            text = " ".join(str(error).split()) or type(error).__name__
+            line = form.format(task, "-", "-", "-", "-", text)
             broken += 1
+        else:
+            same = sizes == expected
+            verdict = "ok" if same else "other sizes than the paper's"
+            line = form.format(task, *sizes, envs.about(task).cap, f"{speed:.0f}", verdict)
+            broken += not same
         console.print(line, markup=False, soft_wrap=True)
-    console.print(f"{len(envs.PAPER) - broken} of {len(envs.PAPER)} tasks of the paper work here")
+    console.print(f"{len(tasks) - broken} of {len(tasks)} tasks of the paper work here")
     return DualacError.code if broken else 0
 
 
-def examine_task(console: Console, task: str, time_limit: int = 0) -> int:
-    """Play a task, a user's own above all, and tell what is wrong with it; 0 only if training on it
-    would work.
+def examine_task(
+    console: Console, task: str, time_limit: int = 0, *, patience: float = PATIENCE
+) -> int:
+    """Play a task, a user's own above all, and print what is wrong with it; return 0 only if
+    training on it would work.
     """
     console.print(envs.canonical(task), soft_wrap=True)
     counts = {"wrong": 0, "warning": 0, "note": 0}
-    for finding in findings(task, time_limit):
+    for finding in findings(task, time_limit, patience):
         line = f"{finding.about:<11}{finding.verdict:<9}{finding.text}"
         console.print(line, markup=False, highlight=False, soft_wrap=True)
         if finding.verdict in counts:
             counts[finding.verdict] += 1
-    besides = ", ".join(
-        f"{count} {kind}{'s' * (count > 1)}"
-        for kind, count in counts.items()
-        if count and kind != "wrong"
-    )
-    answer = f"would not work: {counts['wrong']} wrong" if counts["wrong"] else "works"
-    console.print(f"training   {answer}{f'; {besides}' if besides else ''}")
-    return DataError.code if counts["wrong"] else 0
+    wrong = counts.pop("wrong")
+    answer = [f"would not work: {wrong} wrong" if wrong else "works"]
+    others = [f"{count} {kind}{'s' * (count > 1)}" for kind, count in counts.items() if count]
+    if others:
+        answer.append(", ".join(others))
+    console.print(f"training   {'; '.join(answer)}")
+    return DataError.code if wrong else 0
 
 
 def findings(task: str, time_limit: int = 0, patience: float = PATIENCE) -> Iterator[Finding]:
@@ -174,6 +180,48 @@ def findings(task: str, time_limit: int = 0, patience: float = PATIENCE) -> Iter
         child.kill()
 
 
+def _versions(version: Callable[[str], str | None]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for title in ("", "found", "tested", ""):
+        table.add_column(title)
+    python = platform.python_version()
+    verdict = "ok" if python.startswith(TESTED_PYTHONS) else "not tested"
+    table.add_row("python", python, ", ".join(TESTED_PYTHONS), verdict)
+    for name, tested in TESTED.items():
+        installed = version(name)
+        table.add_row(name, installed or "-", tested, _judge_version(name, installed))
+    return table
+
+
+def _judge_version(name: str, installed: str | None) -> str:
+    if installed == TESTED[name]:
+        return "ok"
+    if installed is not None:
+        return "differs from the tested version"
+    return f"missing: pip install 'dualac[{OPTIONAL[name]}]'" if name in OPTIONAL else "missing"
+
+
+def _resources() -> dict[str, str]:
+    memory, disk = available_memory(), shutil.disk_usage(Path.cwd()).free
+    cache = os.environ.get("JAX_COMPILATION_CACHE_DIR", str(compilation.compilation_cache()))
+    cores = f"{len(usable_cores())} of {os.cpu_count()} usable"
+    return {
+        "cores": f"{cores}; memory {memory / 1e9:.1f} GB free",
+        "disk": f"{disk / 1e9:.1f} GB free here",
+        "cache": cache,
+    }
+
+
+def _kernels() -> str:
+    reason = ops.why_not_native()
+    if not reason:
+        return "compiled for this CPU, on as many cores as --threads says"
+    return (
+        f"by XLA, which is slower, and on one core: {reason}; they need a C compiler (cc, or what "
+        "CC names) and a CPU"
+    )
+
+
 def _describe_end(code: int) -> str:
     if code < 0:
         return f"crashed its process ({signal.Signals(-code).name})"
@@ -185,47 +233,20 @@ def _lost(what: str) -> Finding:
     return Finding("wrong", "played", f"it {what}; {advice}")
 
 
-def step_task(task: str) -> tuple[Any, float]:
-    """A task's sizes, and how many steps of random actions it takes a second."""
-    env = envs.make(task)
-    env.reset(seed=0)
-    sizes = (env.observation_space.shape[0], env.action_space.shape[0])  # pyright: ignore[reportOptionalSubscript]
-    actions = np.random.default_rng(0).uniform(-1, 1, (STEPS, sizes[1])).astype(np.float32)
-    began = time.perf_counter()
-    for action in actions:
-        observation, reward, terminated, truncated, _ = env.step(action)
-        if not (np.isfinite(observation).all() and np.isfinite(float(reward))):
-            raise DataError(f"{task} gave NaN or infinity")
-        if terminated or truncated:
-            env.reset(seed=1)
-    speed = STEPS / (time.perf_counter() - began)
-    env.close()
-    return sizes, speed
+def _tiny_run() -> Any:
+    from dualac.agents import ALGORITHMS, OptimisticActor, Scalar, Soft
+    from dualac.training.run import Run
 
-
-def smoke() -> str | None:
-    """A training of a few steps in a directory that is thrown away, stopped half-way and resumed;
-    what is wrong, if anything.
-    """
-    from dataclasses import replace
-
-    from dualac.agents.algorithms import ALGORITHMS
-    from dualac.agents.critics import Scalar
-    from dualac.agents.optimist import OptimisticActor
-    from dualac.agents.policies import Soft
-    from dualac.execution.local import Work, launch
-    from dualac.training.run import Flags, Run, prepare
-
-    small = replace(
+    row = replace(
         ALGORITHMS["dac"],
         policy=Soft((8,)),
         explorer=OptimisticActor(hidden=(8,)),
         critic=Scalar(hidden=(8,)),
     )
     task = "dmc/cartpole-swingup" if version("dm_control") else "gym/Pendulum-v1"
-    run = Run(
+    return Run(
         "doctor",
-        small,
+        row,
         task,
         steps=40,
         warmup=10,
@@ -233,18 +254,4 @@ def smoke() -> str | None:
         eval_every=1000,
         checkpoint_every=1000,
         protocol=envs.Protocol(eval_episodes=1),
-    )
-    ends = []
-    with tempfile.TemporaryDirectory() as folder:
-        for name, stop in (("straight", 40), ("resumed", 20), ("resumed", 40)):
-            path = prepare(replace(run, steps=stop), Path(folder) / name)
-            failures = launch([Work([path])], lambda message: None, Flags())
-            if failures:
-                return f"fails: {failures[0].error}"
-            if stop == run.steps:
-                ends.append((path / "checkpoints" / str(stop) / "state.safetensors").read_bytes())
-    return (
-        None
-        if ends[0] == ends[1]
-        else "is not exact here: a stopped and resumed run ends with other bits than a straight one"
     )

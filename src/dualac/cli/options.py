@@ -18,9 +18,7 @@ NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan)[\w.,+-]*$")
 
 
 class Pipe(Console):
-    """A terminal or a pipe; where the reader of a pipe goes away, that is an error like any
-    other.
-    """
+    """A terminal or a pipe. That the reader of a pipe goes away is an error like any other."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -35,28 +33,27 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; {self.prog} --help shows what it takes")
 
-    def peek_batch(self, words: list[str]) -> tuple[argparse.Namespace, list[str]]:
-        """The words it knows, and the others."""
+    def parse_some(self, argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
+        """Parse what this parser takes; return also what it does not take."""
         self._negative_number_matcher = NEGATIVE  # argparse's own takes -1e-3 for an option
-        return self.parse_known_args(words)
+        return self.parse_known_args(argv)
 
-    def parse(self, words: list[str]) -> argparse.Namespace:
-        """All words or an error that suggests the option that was meant."""
-        known, unknown = self.peek_batch(words)
+    def parse(self, argv: list[str]) -> argparse.Namespace:
+        """Parse everything, or raise an error that suggests the option that was meant."""
+        args, unknown = self.parse_some(argv)
         if unknown:
-            options = [option for action in self._actions for option in action.option_strings]
-            word = unknown[0].split("=")[0]
-            longer = [
-                option for option in options if option.endswith("." + word.lstrip("-"))
-            ]  # --target-kl for --explorer.target-kl
-            meant = f"; did you mean {' or '.join(longer)}?" if longer else nearest(word, options)
+            names = [name for action in self._actions for name in action.option_strings]
+            wrong = unknown[0].split("=")[0]
+            # --target-kl for --explorer.target-kl
+            longer = [name for name in names if name.endswith("." + wrong.lstrip("-"))]
+            meant = f"; did you mean {' or '.join(longer)}?" if longer else nearest(wrong, names)
             raise UsageError(
-                f"{self.prog} has no option {word!r}{meant}; {self.prog} --help shows them"
+                f"{self.prog} has no option {wrong!r}{meant}; {self.prog} --help shows them"
             )
-        return known
+        return args
 
 
-def options_of(
+def add_options(
     parser: Parser,
     thing: Any,
     title: str,
@@ -65,47 +62,49 @@ def options_of(
     prefix: str = "",
     instead: dict[str, Any] | None = None,
 ) -> list[Option]:
-    """An option for each value of a tree, its help from the tree: `explorer.target_kl` becomes
+    """Add an option for each value of a tree, its help from the tree: `explorer.target_kl` becomes
     --explorer.target-kl.
 
     `instead`: parts that will stand at these paths, for whose values there are options too.
     """
     group = parser.add_argument_group(title)
-    every = {option.path: option for tree in ({}, instead or {}) for option in options(thing, tree)}
-    found = [option for option in every.values() if option.path.split(".")[0] not in left_out]
-    for option in found:
-        words = words_for(option.hint)
-        told = (
-            f"{option.help}{': one of ' * bool(words)}{', '.join(words)} (now "
-            f"{to_python(option.value)})"
-        ).replace("%", "%%")
+    by_path = {
+        option.path: option for tree in ({}, instead or {}) for option in options(thing, tree)
+    }
+    added = [option for option in by_path.values() if option.path.split(".")[0] not in left_out]
+    for option in added:
         group.add_argument(
             "--" + option.path.replace("_", "-"),
             dest=prefix + option.path,
             metavar="X",
-            help=told,
+            help=_help(option).replace("%", "%%"),
             default=None,
         )
-    return [option._replace(path=prefix + option.path) for option in found]
+    return [option._replace(path=prefix + option.path) for option in added]
 
 
 def parse_option(option: Option, text: str) -> Any:
     try:
         return parse(option.hint, text)
     except UsageError as error:
-        raise UsageError(
-            f"--{option.path.removeprefix('algorithm.').replace('_', '-')} {text}: {error}"
-        ) from None
+        name = option.path.removeprefix("algorithm.").replace("_", "-")
+        raise UsageError(f"--{name} {text}: {error}") from None
 
 
-def given(options: list[Option], asked: argparse.Namespace) -> dict[str, Any]:
-    """What was asked for of these, by path."""
+def read_options(options: list[Option], args: argparse.Namespace) -> dict[str, Any]:
+    """Read the values of those options that were typed, by path."""
     return {
         option.path: parse_option(option, text)
         for option in options
-        if (text := getattr(asked, option.path)) is not None
+        if (text := getattr(args, option.path)) is not None
     }
 
 
 def warn(sentence: str) -> None:
     print(f"dualac: warning: {one_line(sentence)}", file=sys.stderr)
+
+
+def _help(option: Option) -> str:
+    choices = words_for(option.hint)
+    listed = f": one of {', '.join(choices)}" if choices else ""
+    return f"{option.help}{listed} (now {to_python(option.value)})"

@@ -17,64 +17,64 @@ from dualac.training.run import load
 from dualac.training.streams import BASELINE, episode_seed
 
 
-def conclude(paths: list[Path], console: Console, isolated: float | None = None) -> None:
-    """The learned policies' scores beside a random one's, and where to look; a task and an
+def summarise(paths: list[Path], console: Console, isolated: float | None = None) -> None:
+    """Print the learned policies' scores beside a random one's, and where to look; a task and an
     algorithm at a time.
     """
     groups: dict[Path, list[Path]] = {}
     for path in paths:
         groups.setdefault(path.parent, []).append(path)
     for home, runs in groups.items():
-        _conclude_group(home, runs, console, isolated)
+        _summarise_group(home, runs, console, isolated)
 
 
-def _conclude_group(home: Path, runs: list[Path], console: Console, isolated: float | None) -> None:
+def _summarise_group(
+    home: Path, runs: list[Path], console: Console, isolated: float | None
+) -> None:
     first = load(runs[0])
     env = Guarded(first.task, first.protocol, isolated=isolated)
-    random = random_rows(
-        env, [episode_seed(0, BASELINE, episode) for episode in range(first.protocol.eval_episodes)]
-    )
-    baseline = sum(row["return"] for row in random) / len(random)
+    episodes = range(first.protocol.eval_episodes)
+    random = random_rows(env, [episode_seed(0, BASELINE, episode) for episode in episodes])
     env.close()
+    baseline = sum(row["return"] for row in random) / len(random)
     for path in runs:
         curve = evaluation_curve(path)
-        score = (
-            f"learned policy {curve.returns[-1]:.1f} at step {curve.steps[-1]}, random policy "
-            f"{baseline:.1f}"
+        score = f"learned policy {curve.returns[-1]:.1f} at step {curve.steps[-1]}"
+        console.print(
+            f"seed {load(path).seed}: {score}, random policy {baseline:.1f}; {path}",
+            soft_wrap=True,
         )
-        console.print(f"seed {load(path).seed}: {score}; {path}", soft_wrap=True)
     picture = learning_curve({first.name: runs}, first.task, home / "curve.png", baseline)
     console.print(f"learning curve: {picture}", soft_wrap=True)
 
 
 def random_rows(env: gymnasium.Env, seeds: list[int]) -> list[dict[str, Any]]:
-    """Episodes of uniformly random actions, a function of their seeds."""
-    draw = np.random.default_rng(seeds)
+    """Play episodes of uniformly random actions, a function of their seeds."""
+    generator = np.random.default_rng(seeds)
 
-    def act(obs: np.ndarray) -> np.ndarray:
-        return draw.uniform(-1.0, 1.0, env.action_space.shape).astype(np.float32)
+    def act(obs: Any) -> np.ndarray:
+        return generator.uniform(-1.0, 1.0, env.action_space.shape).astype(np.float32)
 
     return evaluate([env], lambda seed: act, seeds)
 
 
-def as_json(
+def evaluation_as_json(
     policy: LoadedPolicy, rows: list[dict[str, Any]], random: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """An evaluation beside a random policy's, a row an episode."""
-    means = summary(rows, policy.run.protocol.success)
-    random_mean = summary(random)["eval/mean_reward"]
+    """Return an evaluation beside a random policy's, with a row an episode."""
     return {
         "task": policy.run.task,
         "step": policy.step,
-        **means,
-        "random/mean_reward": random_mean,
+        **summary(rows, policy.run.protocol.success),
+        "random/mean_reward": summary(random)["eval/mean_reward"],
         "episodes": rows,
     }
 
 
-def tell(
+def show_evaluation(
     policy: LoadedPolicy, rows: list[dict[str, Any]], random: list[dict[str, Any]], console: Console
 ) -> None:
+    """Print an evaluation beside a random policy's."""
     table = Table(
         box=None,
         title=f"{policy.run.name} on {policy.run.task}, step {policy.step}, {len(rows)} episodes",
@@ -85,24 +85,11 @@ def tell(
     for name, played in (("learned", rows), ("random", random)):
         returns = [row["return"] for row in played]
         means = summary(played)
-        table.add_row(
-            name,
-            *(
-                f"{value:.1f}"
-                for value in (
-                    means["eval/mean_reward"],
-                    means["eval/std_reward"],
-                    min(returns),
-                    max(returns),
-                )
-            ),
-        )
+        spread = (min(returns), max(returns))
+        numbers = (means["eval/mean_reward"], means["eval/std_reward"], *spread)
+        table.add_row(name, *(f"{number:.1f}" for number in numbers))
     console.print(table)
     if "eval/success_rate" in summary(rows):
-        console.print(
-            "success "
-            + ", ".join(
-                f"{summary(rows, rule)['eval/success_rate']:.0%} by {rule} step"
-                for rule in DECIDED_BY
-            )
-        )
+        rates = {rule: summary(rows, rule)["eval/success_rate"] for rule in DECIDED_BY}
+        by_rule = ", ".join(f"{rate:.0%} by {rule} step" for rule, rate in rates.items())
+        console.print(f"success {by_rule}")

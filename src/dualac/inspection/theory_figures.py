@@ -1,8 +1,9 @@
-"""The figures of docs/theory.md: what they show is computed here, from the theory or from a trained
-run, and drawn in `analysis`.
+"""The figures of docs/theory.md: computed here, from the theory or from a trained run, and drawn in
+`analysis`.
 """
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,108 +38,112 @@ from dualac.training.evaluation import play
 from dualac.training.policy import LoadedAgent, load_agent
 from dualac.training.streams import BASELINE, episode_seed
 
-COLUMNS, ROWS, STATES = (
-    64,
-    101,
-    32,
-)  # of a plane: columns, actions in each, visited states that a column is the mean of
+# Of a plane: columns, actions in each, visited states that a column is the mean of.
+COLUMNS, ROWS, STATES = 64, 101, 32
 KEY = 0  # of what is sampled for a picture
+
+
+APPROXIMATE = [name for name in Forms._fields if name != "exact"]
 
 
 def theory_figures(
     values: list[float], beta: float, weights: list[float] | None, folder: Path
 ) -> list[Path]:
-    """The utility figure, the premium against beta, the errors of the approximations and the
-    distance of their gradients.
+    """Draw the utility, the premium against beta, the errors of the approximations and the distance
+    of their gradients. Return the files.
     """
     v, w = lottery(values, weights)
     if w is not None:
         v, w = v[w > 0.0], w[w > 0.0]  # what cannot be has no place in a picture
-    low, high, centre, deviation = (
-        float(v.min()),
-        float(v.max()),
-        float(mean(v, w)),
-        float(spread(v, w)),
-    )
-    if not (deviation > 0 and beta):
+    if not (float(spread(v, w)) > 0 and beta):
         raise UsageError("a picture of risk needs values that differ and a beta other than 0")
-    edge = 1 / (
-        math.sqrt(2) * deviation
-    )  # of the betas with which the logarithm's series converges
-    betas = jnp.linspace(-4 * edge, 4 * edge, 201)
-    premium = jax.vmap(lambda one: forms(v, one, w))(betas)
-    apart = deviations(v, w) / deviation
-    sizes, scales = jnp.linspace(0.02, 3.0, 120), jnp.geomspace(2e-4, 0.6, 60) / abs(beta)
-    grid = jnp.linspace(-2.0, 2.0, 161)
-    surfaces = jax.vmap(lambda size: jax.vmap(lambda one: forms(size * apart, one, w))(grid))(sizes)
-    slopes = jax.vmap(lambda scale: gradients(scale * apart, beta, w))(scales)
-    orders = gradient_orders(v, beta, w)
-    approximate = [name for name in Forms._fields if name != "exact"]
-    error = {
-        name: np.asarray(jnp.abs(getattr(surfaces, name) - surfaces.exact) / sizes[:, None])
-        for name in approximate
-    }
-    gap = {
-        name: np.asarray(jnp.abs(getattr(slopes, name) - slopes.exact).max(axis=1))
-        for name in approximate
-    }
+    worths = [utility_figure(attitude, v, w) for attitude in (-abs(beta), 0.0, abs(beta))]
     return [
-        draw.utilities(
-            [_worth(one, v, w) for one in (-abs(beta), 0.0, abs(beta))], folder / "utility.png"
-        ),
-        draw.premiums(
-            np.asarray(betas),
-            {n: np.asarray(f) - centre for n, f in premium._asdict().items()},
-            (low - centre, high - centre),
-            edge,
-            folder / "premium.png",
-        ),
-        draw.errors(np.asarray(grid), np.asarray(sizes), error, folder / "error.png"),
-        draw.gradient_gaps(
-            np.asarray(scales),
-            gap,
-            {name: float(getattr(orders, name)) for name in approximate},
-            folder / "gradient.png",
-        ),
+        draw.utilities(worths, folder / "utility.png"),
+        draw.premiums(*premium_figure(v, w), folder / "premium.png"),
+        draw.errors(*error_figure(v, w), folder / "error.png"),
+        draw.gradient_gaps(*gradient_figure(v, beta, w), folder / "gradient.png"),
     ]
 
 
-def _worth(beta: float, values: Any, weights: Any) -> Worth:
-    """U is drawn as it is about the value that weighs most, which changes no preference: e^(2 beta
-    V) itself may overflow.
+def utility_figure(beta: float, values: Any, weights: Any) -> Worth:
+    """Compute a utility and what it makes of the values.
+
+    U is drawn about the value that weighs most, which changes no preference: e^(2 beta V) itself
+    may overflow.
     """
-    low, high = float(values.min()), float(values.max())
-    utility, margin = (
-        Exponential(beta),
-        min(0.08 * (high - low), 0.5 / abs(beta) if beta else math.inf),
-    )
+    low, high, utility = float(values.min()), float(values.max()), Exponential(beta)
+    margin = min(0.08 * (high - low), 0.5 / abs(beta) if beta else math.inf)
     about = high if beta > 0 else low
-    bent = jnp.clip(
-        about + margin * jnp.linspace(-8.0, 8.0, 161), low - margin, high + margin
-    )  # however little of the whole that is
-    x = jnp.sort(jnp.concatenate([jnp.linspace(low - margin, high + margin, 200), bent]))
-    kind = (
-        "convex: seeks risk"
-        if beta > 0
-        else "concave: shuns risk"
-        if beta
-        else "linear: indifferent"
-    )
+    even = jnp.linspace(low - margin, high + margin, 200)
+    # Where the curve bends, however little of the whole that is.
+    bent = about + margin * jnp.linspace(-8.0, 8.0, 161)
+    x = jnp.sort(jnp.concatenate([even, jnp.clip(bent, low - margin, high + margin)]))
     worth = utility.value(values - about)
-    certain = float(certainty_equivalent(values, utility, weights))
-    where = (
+    return Worth(
+        f"{_attitude(beta)}, β = {beta:g}",
         np.asarray(x),
         np.asarray(utility.value(x - about)),
         np.asarray(values),
         np.asarray(worth),
-    )
-    return Worth(
-        f"{kind}, β = {beta:g}",
-        *where,
         float(mean(values, weights)),
         float(mean(worth, weights)),
-        certain,
+        float(certainty_equivalent(values, utility, weights)),
     )
+
+
+def _attitude(beta: float) -> str:
+    if beta > 0:
+        return "convex: seeks risk"
+    return "concave: shuns risk" if beta else "linear: indifferent"
+
+
+def premium_figure(values: Any, weights: Any) -> tuple[Any, Any, Any, float]:
+    """Compute the premium of each form against beta: betas, premiums, the range that is possible
+    and the beta at which the logarithm's series stops to converge.
+    """
+    edge = 1 / (math.sqrt(2) * float(spread(values, weights)))
+    betas = jnp.linspace(-4 * edge, 4 * edge, 201)
+    centre = float(mean(values, weights))
+    by_form = jax.vmap(lambda beta: forms(values, beta, weights))(betas)._asdict()
+    premiums = {name: np.asarray(form) - centre for name, form in by_form.items()}
+    possible = (float(values.min()) - centre, float(values.max()) - centre)
+    return np.asarray(betas), premiums, possible, edge
+
+
+def error_figure(values: Any, weights: Any) -> tuple[Any, Any, dict[str, Any]]:
+    """Compute the error of each approximation, as a share of the spread: betas, spreads, errors."""
+    apart = _standardised(values, weights)
+    sizes, betas = jnp.linspace(0.02, 3.0, 120), jnp.linspace(-2.0, 2.0, 161)
+
+    def at(size: Any) -> Forms:
+        return jax.vmap(lambda beta: forms(size * apart, beta, weights))(betas)
+
+    surfaces = jax.vmap(at)(sizes)
+    errors = {
+        name: np.asarray(jnp.abs(getattr(surfaces, name) - surfaces.exact) / sizes[:, None])
+        for name in APPROXIMATE
+    }
+    return np.asarray(betas), np.asarray(sizes), errors
+
+
+def gradient_figure(values: Any, beta: float, weights: Any) -> tuple[Any, Any, dict[str, float]]:
+    """Compute how far the gradients of each approximation are from the exact ones: scales of the
+    values, distances, and the orders at which they vanish.
+    """
+    apart = _standardised(values, weights)
+    scales = jnp.geomspace(2e-4, 0.6, 60) / abs(beta)
+    slopes = jax.vmap(lambda scale: gradients(scale * apart, beta, weights))(scales)
+    orders = gradient_orders(values, beta, weights)
+    gaps = {
+        name: np.asarray(jnp.abs(getattr(slopes, name) - slopes.exact).max(axis=1))
+        for name in APPROXIMATE
+    }
+    return np.asarray(scales), gaps, {name: float(getattr(orders, name)) for name in APPROXIMATE}
+
+
+def _standardised(values: Any, weights: Any) -> Any:
+    return deviations(values, weights) / float(spread(values, weights))
 
 
 class Covered(NamedTuple):
@@ -152,7 +157,7 @@ class Covered(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """A run's agent, and what it lived, oldest first."""
+    """A run's agent, and its transitions, oldest first."""
 
     loaded: LoadedAgent
     lived: Arrays
@@ -164,18 +169,12 @@ def read(path: Path, step: int | None = None) -> Trained:
 
 
 def coverage(trained: Trained, samples: int) -> Covered:
-    """Pessimistic underexploration in a trained run: critics and both actors over the plane of
+    """Show pessimistic underexploration in a trained run: critics and both actors over the plane of
     states and actions, and `samples` of each.
     """
     loaded, lived = trained
+    _require_optimist(loaded)
     row, state = loaded.run.algorithm, loaded.state
-    if not isinstance(row.explorer, OptimisticActor) or loaded.spec.action_dim != 1:
-        raise UsageError(
-            "coverage draws a pessimist and an optimist over states and one action, not "
-            f"{loaded.run.name} with {loaded.spec.action_dim} actions; "
-            "dualac train dac gym/Pendulum-v1 --steps 8k --warmup 1k --replay-ratio 1 gives one "
-            "to draw"
-        )
     embed, name = embedding(lived["obs"])
     edges = np.linspace(*_range(embed(lived["obs"])), COLUMNS + 1)
     rows = np.linspace(-1.0, 1.0, ROWS + 1)
@@ -183,42 +182,60 @@ def coverage(trained: Trained, samples: int) -> Covered:
     fields = _fields(row, state, lived["obs"][states], (rows[1:] + rows[:-1]) / 2)
     disagree, pessimist, optimist = (_by_column(np.asarray(field), column) for field in fields)
     visited = np.column_stack([embed(lived["obs"][-samples:]), lived["action"][-samples:, 0]])
-    done = [_played(loaded, optimistic, samples) for optimistic in (False, True)]
-    first, second = (np.column_stack([embed(obs), action[:, 0]]) for obs, action in done)
-    here = jnp.asarray(lived["obs"][states])
-    chosen = [actor(here).sample_action(jax.random.key(KEY)) for actor in _actors(row, state)]
-    met = [
-        float(
-            spread(row.critic.values(state.critic.online.params, here, action).mean(axis=-1)).mean()
-        )
-        for action in chosen
-    ]
-    title = f"{loaded.run.name} on {told(loaded)}"
+    played = [_played(loaded, optimistic, samples) for optimistic in (False, True)]
+    first, second = (np.column_stack([embed(obs), action[:, 0]]) for obs, action in played)
     plane = Coverage(
-        title, name, edges, rows, disagree, pessimist, optimist, visited, first, second
+        f"{loaded.run.name} on {describe(loaded)}",
+        name,
+        edges,
+        rows,
+        disagree,
+        pessimist,
+        optimist,
+        visited,
+        first,
+        second,
     )
-    return Covered(plane, met[0], met[1])
+    return Covered(plane, *_spreads(row, state, jnp.asarray(lived["obs"][states])))
 
 
-def told(loaded: LoadedAgent) -> str:
+def _require_optimist(loaded: LoadedAgent) -> None:
+    optimistic = isinstance(loaded.run.algorithm.explorer, OptimisticActor)
+    if not optimistic or loaded.spec.action_dim != 1:
+        raise UsageError(
+            "coverage draws a pessimist and an optimist over states and one action, not "
+            f"{loaded.run.name} with {loaded.spec.action_dim} actions; "
+            "dualac train dac gym/Pendulum-v1 --steps 8k --warmup 1k --replay-ratio 1 gives one "
+            "to draw"
+        )
+
+
+def _spreads(row: Algorithm, state: Any, obs: jax.Array) -> Iterator[float]:
+    """Measure the critics' mean spread at the actions of the pessimist, then of the optimist."""
+    for actor in _actors(row, state):
+        action = actor(obs).sample_action(jax.random.key(KEY))
+        values = row.critic.values(state.critic.online.params, obs, action).mean(axis=-1)
+        yield float(spread(values).mean())
+
+
+def describe(loaded: LoadedAgent) -> str:
     return f"{loaded.run.task} after {loaded.step} steps"
 
 
 def embedding(obs: np.ndarray) -> tuple[Any, str]:
-    """States as one number: the angle of which the first two observations are cosine and sine, a
-    pendulum's, else the first principal component.
+    """Return a function from states to one number, and its name: the angle of which the first two
+    observations are cosine and sine, a pendulum's, else the first principal component.
     """
     if obs.shape[1] > 1 and np.allclose((obs[:, :2] ** 2).sum(axis=1), 1.0, atol=1e-3):
-        return lambda seen: np.arctan2(
-            seen[:, 1], seen[:, 0]
-        ), "angle of the pendulum, 0 is upright"
+        name = "angle of the pendulum, 0 is upright"
+        return lambda states: np.arctan2(states[:, 1], states[:, 0]), name
     centre, scale = obs.mean(axis=0), obs.std(axis=0) + 1e-6
     direction = np.linalg.svd((obs - centre) / scale, full_matrices=False)[2][0]
-    return lambda seen: (seen - centre) / scale @ direction, "state: first principal component"
+    return lambda states: (states - centre) / scale @ direction, "state: first principal component"
 
 
 def saturation(trained: Trained, samples: int) -> Saturated:
-    """What a run's policy wants before tanh, and what is executed, at the states it visited
+    """Compute what a run's policy wants before tanh, and what is executed, at the states it visited
     last.
     """
     loaded, obs = trained.loaded, jnp.asarray(trained.lived["obs"][-samples:])
@@ -231,8 +248,8 @@ def saturation(trained: Trained, samples: int) -> Saturated:
 def gaussians(
     folder: Path, means: tuple[float, ...] = (0.0, 1.0, 2.0), deviation: float = 0.5
 ) -> Path:
-    """Gaussians of one deviation, before and after tanh: the farther from zero, the less of it is
-    left.
+    """Draw Gaussians of one deviation, before and after tanh: the farther from zero, the less of it
+    is left.
     """
     x = jnp.linspace(-3.0, 5.0, 400)
     a = jnp.linspace(-0.999, 0.9995, 800)
@@ -256,53 +273,56 @@ def gaussians(
 def _fields(
     row: Algorithm, state: Any, obs: np.ndarray, actions: np.ndarray
 ) -> tuple[jax.Array, ...]:
-    """At each of these states and actions: the critics' spread, the pessimist's density and the
-    optimist's. (states, actions) each.
+    """Compute, at each of these states and actions, the critics' spread, the pessimist's density
+    and the optimist's; (states, actions) each.
     """
-    pessimist, optimist = _actors(row, state)
-    view, seen = [actor(jnp.asarray(obs)) for actor in (pessimist, optimist)], jnp.asarray(obs)
+    states = jnp.asarray(obs)
+    distributions = [actor(states) for actor in _actors(row, state)]
 
     def at(action: jax.Array) -> tuple[jax.Array, ...]:
         each = jnp.full((len(obs), 1), action)
-        qs = row.critic.values(state.critic.online.params, seen, each).mean(axis=-1)
-        return (spread(qs), *(jnp.exp(actor.log_prob(jnp.arctanh(each))) for actor in view))
+        values = row.critic.values(state.critic.online.params, states, each).mean(axis=-1)
+        densities = (jnp.exp(one.log_prob(jnp.arctanh(each))) for one in distributions)
+        return spread(values), *densities
 
-    return tuple(
-        field.T for field in jax.jit(lambda: jax.lax.map(at, jnp.asarray(actions, jnp.float32)))()
-    )
+    over_actions = jax.jit(lambda: jax.lax.map(at, jnp.asarray(actions, jnp.float32)))
+    return tuple(field.T for field in over_actions())
 
 
 def _actors(row: Algorithm, state: Any) -> tuple[Any, Any]:
-    assert isinstance(row.policy, Soft) and isinstance(
-        row.explorer, OptimisticActor
-    )  # seen to by the explorer's check, and by coverage
+    """Return the distributions of the pessimist and of the optimist, as functions of states."""
     policy, explorer, view = row.policy, row.explorer, agent_view(row, state)
-    return lambda obs: policy.distribution(state.policy, obs), lambda obs: explorer.distribution(
-        state.explorer, view, obs
+    assert isinstance(policy, Soft) and isinstance(explorer, OptimisticActor)  # see coverage
+    return (
+        lambda obs: policy.distribution(state.policy, obs),
+        lambda obs: explorer.distribution(state.explorer, view, obs),
     )
 
 
 def _played(loaded: LoadedAgent, optimistic: bool, samples: int) -> tuple[np.ndarray, np.ndarray]:
-    """States and actions of new episodes by one of the two actors."""
+    """Play new episodes with one of the two actors; return states and actions."""
     actor = _actors(loaded.run.algorithm, loaded.state)[optimistic]
-    sample = jax.jit(
-        lambda obs, key, count: actor(obs).sample_action(jax.random.fold_in(key, count))
-    )
-    seen: list[tuple[np.ndarray, np.ndarray]] = []
+
+    @jax.jit
+    def sample(obs: Any, count: Any) -> Any:
+        return actor(obs).sample_action(jax.random.fold_in(jax.random.key(KEY), count))
+
+    steps: list[tuple[np.ndarray, np.ndarray]] = []
 
     def act(obs: np.ndarray) -> np.ndarray:
-        seen.append((obs, np.asarray(sample(obs, jax.random.key(KEY), len(seen)))))
-        return seen[-1][1]
+        action = np.asarray(sample(obs, len(steps)))
+        steps.append((obs, action))
+        return action
 
     env = Guarded(loaded.run.task, loaded.run.protocol)
     episode = 0
-    while len(seen) < samples:
+    while len(steps) < samples:
         _, broken = play(env, act, episode_seed(KEY, BASELINE, episode))
         if broken:
             raise broken
         episode += 1
     env.close()
-    obs, actions = zip(*seen[:samples], strict=True)
+    obs, actions = zip(*steps[:samples], strict=True)
     return np.stack(obs), np.stack(actions)
 
 
@@ -311,14 +331,19 @@ def _range(numbers: np.ndarray) -> tuple[float, float]:
 
 
 def _chosen(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of the states of each column a few, evenly over time; and the column of each."""
-    found = [np.flatnonzero(columns == column) for column in range(COLUMNS)]
-    few = [one[np.linspace(0, len(one) - 1, min(STATES, len(one))).astype(int)] for one in found]
-    return np.concatenate(few), np.repeat(np.arange(COLUMNS), [len(one) for one in few])
+    """Choose a few of the states of each column, evenly over time; return them and the column of
+    each.
+    """
+    by_column = [np.flatnonzero(columns == column) for column in range(COLUMNS)]
+    few = [
+        states[np.linspace(0, len(states) - 1, min(STATES, len(states))).astype(int)]
+        for states in by_column
+    ]
+    return np.concatenate(few), np.repeat(np.arange(COLUMNS), [len(states) for states in few])
 
 
 def _by_column(field: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """The mean over the states of each column; NaN where none was visited."""
+    """Average over the states of each column; NaN where none was visited."""
     means = np.full((COLUMNS, field.shape[1]), np.nan)
     for number in np.unique(column):
         means[number] = field[column == number].mean(axis=0)
@@ -326,9 +351,8 @@ def _by_column(field: np.ndarray, column: np.ndarray) -> np.ndarray:
 
 
 def _label(loaded: LoadedAgent) -> str:
-    """The run's algorithm, and what of it is not as the table has it."""
+    """Name the run's algorithm, and what of it is not as the table has it."""
     row = ALGORITHMS.get(loaded.run.name)
-    differs = changes(row, loaded.run.algorithm) if row else ()
-    return ", ".join(
-        [loaded.run.name, *(f"{path}={to_python(value)}" for path, _, value in differs)]
-    )
+    differences = changes(row, loaded.run.algorithm) if row else ()
+    changed = [f"{path}={to_python(value)}" for path, _, value in differences]
+    return ", ".join([loaded.run.name, *changed])

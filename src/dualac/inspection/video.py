@@ -21,10 +21,9 @@ INSTALL = "install EGL (Debian: libegl1) or OSMesa (libosmesa6)"
 
 
 def film(run: Path, out: Path, seed: int = 0, step: int | None = None) -> float:
-    """One episode of a run's policy as an mp4; its return."""
-    os.environ["IMAGEIO_FFMPEG_NO_PREVENT_SIGINT"] = (
-        "1"  # else it forks with Python code in the child, which JAX's threads forbid
-    )
+    """Write one episode of a run's policy as an mp4; return its return."""
+    # Without this it forks with Python code in the child, which JAX's threads forbid.
+    os.environ["IMAGEIO_FFMPEG_NO_PREVENT_SIGINT"] = "1"
     try:
         import imageio.v2 as imageio
         import imageio_ffmpeg  # noqa: F401  the encoder behind imageio
@@ -36,9 +35,8 @@ def film(run: Path, out: Path, seed: int = 0, step: int | None = None) -> float:
         raise UsageError(f"--seed must be at least 0, not {seed}")
     policy = load_policy(run, step)
     backend = render_backend()
-    if backend is None and not policy.run.task.startswith(
-        "gym/"
-    ):  # Gymnasium's tasks bring their own ways of drawing
+    # Gymnasium's tasks bring their own ways of drawing.
+    if backend is None and not policy.run.task.startswith("gym/"):
         raise UsageError(
             f"nothing can draw {policy.run.task} here (MUJOCO_GL is "
             f"{os.environ.get('MUJOCO_GL') or 'not set'}): {INSTALL}"
@@ -64,18 +62,18 @@ def film(run: Path, out: Path, seed: int = 0, step: int | None = None) -> float:
 
 
 def render_backend() -> str | None:
-    """The first way of drawing that works, each tried in a process of its own: a failing driver may
-    take the process with it.
+    """Find the first way of drawing that works. Each is tried in a process of its own: a failing
+    driver may take the process with it.
     """
-    asked = os.environ.get("MUJOCO_GL")
-    for backend in [asked] if asked else ["egl", "osmesa", "glfw"]:
-        tried = subprocess.run(
+    chosen = os.environ.get("MUJOCO_GL")
+    for backend in [chosen] if chosen else ["egl", "osmesa", "glfw"]:
+        attempt = subprocess.run(
             [sys.executable, "-c", DRAW],
             env={**os.environ, "MUJOCO_GL": backend},
             capture_output=True,
             check=False,
             timeout=60,
         )
-        if tried.returncode == 0:
+        if attempt.returncode == 0:
             return backend
     return None

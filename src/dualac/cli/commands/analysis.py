@@ -1,5 +1,6 @@
 """What many runs say together: `dualac report` and `dualac compare`."""
 
+import argparse
 import json
 import math
 import shlex
@@ -16,11 +17,9 @@ from dualac.parts.text import format_steps, parse_count
 from dualac.runs.files import without_nan
 
 
-def compare(words: list[str]) -> int:
-    """two or more runs or directories side by side: dualac compare RUN RUN..."""
+def compare(argv: list[str]) -> int:
+    """Show two or more runs or directories side by side: dualac compare RUN RUN..."""
     from dualac.analysis.summary import compare as comparison
-    from dualac.analysis.summary.summarise import Choices
-    from dualac.analysis.summary.wording import format_interval
 
     parser = Parser(prog="dualac compare")
     parser.add_argument(
@@ -34,50 +33,58 @@ def compare(words: list[str]) -> int:
     parser.add_argument(
         "--json", action="store_true", help="one object, with a row a side and task"
     )
-    asked = parser.parse(words)
-    at = asked.at if asked.at is None else step(asked.at)
-    found = comparison.compare(
-        asked.paths, Choices(bounds(asked.bounds), at, asked.unlike, known_rows())
-    )
-    if asked.json:
-        print(
-            json.dumps(
-                {
-                    "at": found.at,
-                    "rows": [without_nan(_by_name(row)) for row in found.rows],
-                    "sentences": found.sentences,
-                }
-            )
-        )
+    args = parser.parse(argv)
+    at = None if args.at is None else parse_step(args.at)
+    compared = comparison.compare(args.paths, read_choices(args, at))
+    if args.json:
+        rows = [without_nan(_by_name(row)) for row in compared.rows]
+        print(json.dumps({"at": compared.at, "rows": rows, "sentences": compared.sentences}))
         return 0
-    for task, at_step in found.at.items():
-        table = Table(
-            box=None,
-            title=f"{task}, {found.units[task]} at step {format_steps(at_step)}",
-            title_justify="left",
-            pad_edge=False,
-        )
-        for title, side in (
-            ("", "left"),
-            ("seeds", "right"),
-            ("mean [95 %]", "right"),
-            ("from the first evaluation", "left"),
-        ):
-            table.add_column(title, justify=side, no_wrap=bool(title))  # pyright: ignore[reportArgumentType]
-        for row in found.rows:
-            if row.task == task:
-                seeds = f"{row.seeds}" if row.seeds == row.of else f"{row.seeds} of {row.of}"
-                table.add_row(row.label, seeds, format_interval(row.found), row.sparkline)
-        console.print(table)
-    for sentence in found.sentences:
+    for task in compared.at:
+        console.print(_table(compared, task))
+    for sentence in compared.sentences:
         console.print(sentence, soft_wrap=True)
     return 0
 
 
-def report(words: list[str]) -> int:
-    """what a directory of runs says, as one page: dualac report DIR --open"""
-    from dualac.analysis.report.make import FORMATS, Order, make, watch
-    from dualac.analysis.summary.summarise import Choices
+def _table(compared: Any, task: str) -> Table:
+    """Show the sides of a comparison on one task."""
+    from dualac.analysis.summary.wording import format_interval
+
+    title = f"{task}, {compared.units[task]} at step {format_steps(compared.at[task])}"
+    table = Table(box=None, title=title, title_justify="left", pad_edge=False)
+    table.add_column("")
+    table.add_column("seeds", justify="right", no_wrap=True)
+    table.add_column("mean [95 %]", justify="right", no_wrap=True)
+    table.add_column("from the first evaluation", no_wrap=True)
+    for row in compared.rows:
+        if row.task == task:
+            seeds = f"{row.seeds}" if row.seeds == row.of else f"{row.seeds} of {row.of}"
+            table.add_row(row.label, seeds, format_interval(row.found), row.sparkline)
+    return table
+
+
+def report(argv: list[str]) -> int:
+    """Make one page of what a directory of runs says: dualac report DIR --open"""
+    from dualac.analysis.report.make import Order, make, watch
+
+    args = _report_parser().parse(argv)
+    _refuse_contradictions(args)
+    at = "area" if args.area else None if args.at is None else parse_step(args.at)
+    choices = read_choices(args, at)
+    command = shlex.join(["dualac", "report", *argv])
+    order = Order(tuple(args.paths), args.format, args.out, args.title, choices, command)
+    out = make(order, refresh=args.watch)
+    console.print(f"{out}", soft_wrap=True)
+    if args.open and not webbrowser.open(out.resolve().as_uri()):
+        warn("no browser could be started here; open the file yourself")
+    if args.watch:
+        watch(order, args.watch, out, lambda sentence: console.print(sentence, soft_wrap=True))
+    return 0
+
+
+def _report_parser() -> Parser:
+    from dualac.analysis.report.make import FORMATS
 
     parser = Parser(prog="dualac report")
     parser.add_argument("paths", type=Path, nargs="+", metavar="DIR", help="directories of runs")
@@ -106,36 +113,28 @@ def report(words: list[str]) -> int:
         metavar="SECONDS",
         help="make it anew until every run has ended (30)",
     )
-    asked = parser.parse(words)
-    if asked.area and asked.at:
+    return parser
+
+
+def _refuse_contradictions(args: argparse.Namespace) -> None:
+    if args.area and args.at:
         raise UsageError(
             "--area and --at exclude each other: the area ends at the last step that all came to"
         )
-    if asked.watch is not None and asked.watch < 1:
-        raise UsageError(f"--watch {asked.watch}: give at least one second")
-    if asked.open and asked.format != "html":
+    if args.watch is not None and args.watch < 1:
+        raise UsageError(f"--watch {args.watch}: give at least one second")
+    if args.open and args.format != "html":
         raise UsageError("--open shows a page: leave out --format")
-    at = "area" if asked.area else asked.at if asked.at is None else step(asked.at)
-    command = shlex.join(["dualac", "report", *words])
-    order = Order(
-        tuple(asked.paths),
-        asked.format,
-        asked.out,
-        asked.title,
-        Choices(bounds(asked.bounds), at, asked.unlike, known_rows()),
-        command,
-    )
-    out = make(order, refresh=asked.watch)
-    console.print(f"{out}", soft_wrap=True)
-    if asked.open and not webbrowser.open(out.resolve().as_uri()):
-        warn("no browser could be started here; open the file yourself")
-    if asked.watch:
-        watch(order, asked.watch, out, lambda sentence: console.print(sentence, soft_wrap=True))
-    return 0
+
+
+def read_choices(args: argparse.Namespace, at: Any) -> Any:
+    from dualac.analysis.summary.summarise import Choices
+
+    return Choices(parse_bounds(args.bounds), at, args.unlike, table_as_data())
 
 
 def add_choices(parser: Parser) -> None:
-    """What decides which numbers are compared."""
+    """Add the options that decide which numbers are compared."""
     parser.add_argument(
         "--at",
         metavar="STEP",
@@ -156,9 +155,9 @@ def add_choices(parser: Parser) -> None:
     )
 
 
-def known_rows() -> dict[str, dict[str, Any]]:
-    """The table of algorithms as the analysis takes it: data. Without JAX there is none, and a
-    run's own word is all there is about its agent.
+def table_as_data() -> dict[str, dict[str, Any]]:
+    """Return the table of algorithms as the analysis takes it: data. Without JAX there is none, and
+    a run's own record is all there is about its agent.
     """
     from dualac.analysis.data.groups import settings
 
@@ -170,32 +169,32 @@ def known_rows() -> dict[str, dict[str, Any]]:
     return {name: settings(to_json(Run(name, row, ""))) for name, row in ALGORITHMS.items()}
 
 
-def step(text: str) -> int:
+def parse_step(text: str) -> int:
     number = parse_count(text)
     if number < 0:
         raise UsageError(f"--at {text}: give a step, 0 or more")
     return number
 
 
-def bounds(words: list[str]) -> dict[str, tuple[float, float]]:
-    """`--bounds -1500,0` for every task that has none of its own, `--bounds
-    gym/Pendulum-v1=-1500,0` for one.
+def parse_bounds(texts: list[str]) -> dict[str, tuple[float, float]]:
+    """Read `--bounds -1500,0`, for every task that has none of its own, and `--bounds
+    gym/Pendulum-v1=-1500,0`, for one.
     """
-    found = {}
-    for word in words:
-        task, _, ends = word.rpartition("=")
+    bounds = {}
+    for text in texts:
+        task, _, ends = text.rpartition("=")
         try:
             low, high = (float(end) for end in ends.split(","))
         except ValueError:
             raise UsageError(
-                f"--bounds {word}: give two numbers, LOW,HIGH, or TASK=LOW,HIGH"
+                f"--bounds {text}: give two numbers, LOW,HIGH, or TASK=LOW,HIGH"
             ) from None
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise UsageError(
-                f"--bounds {word}: the first must be below the second, and both finite"
+                f"--bounds {text}: the first must be below the second, and both finite"
             )
-        found[task] = (low, high)
-    return found
+        bounds[task] = (low, high)
+    return bounds
 
 
 def _by_name(value: Any) -> Any:

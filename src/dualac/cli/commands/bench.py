@@ -17,32 +17,33 @@ PICTURES = (".png", ".svg", ".pdf")
 PAPER_TASKS = ("dmc/cheetah-run", "metaworld/push", "myosuite/key-turn-easy")
 
 
-def bench(words: list[str]) -> int:
-    """what it costs here: dualac bench learner [dac...] | train | sweep | envs | memory |
+def bench(argv: list[str]) -> int:
+    """Measure what it costs here: dualac bench learner [dac...] | train | sweep | envs | memory |
     scaling
     """
-    kind = words[0] if words and not words[0].startswith("-") else None
-    if kind is not None and kind not in KINDS:
-        raise UsageError(
-            f"bench what? not {kind!r}{nearest(kind, list(KINDS))}; there are {', '.join(KINDS)}"
-        )
-    if kind is None:
-        if words:
+    if not argv or argv[0].startswith("-"):
+        if argv:
             print("dualac bench KIND [options]; dualac bench KIND --help tells more")
         for name, (_, about) in KINDS.items():
             print(f"  dualac bench {name:<8} {about}")
-        return 0 if words else UsageError.code
-    parser = Parser(prog=f"dualac bench {kind}", allow_abbrev=False, description=KINDS[kind][1])
+        return 0 if argv else UsageError.code
+    kind, *rest = argv
+    if kind not in KINDS:
+        raise UsageError(
+            f"bench what? not {kind!r}{nearest(kind, list(KINDS))}; there are {', '.join(KINDS)}"
+        )
+    measure, about = KINDS[kind]
+    parser = Parser(prog=f"dualac bench {kind}", allow_abbrev=False, description=about)
     parser.add_argument(
         "--json", action="store_true", help="one object: what was measured, a row each"
     )
     parser.add_argument(
         "--plot", type=_picture, metavar="FILE", help=f"a picture of it ({', '.join(PICTURES)})"
     )
-    return KINDS[kind][0](parser, words[1:])
+    return measure(parser, rest)
 
 
-def _learner(parser: Parser, words: list[str]) -> int:
+def _learner(parser: Parser, argv: list[str]) -> int:
     from dualac.execution.pinned import answer, ask
 
     parser.add_argument(
@@ -55,32 +56,28 @@ def _learner(parser: Parser, words: list[str]) -> int:
     _add_load(parser)
     parser.add_argument("--threads", type=int, default=1, help="cores (1)")
     parser.add_argument("--rounds", type=int, default=9, help="turns that each is timed in (9)")
-    asked = parser.parse(words)
-    load, threads = _load(asked), _threads(asked.threads)
-    rows = answer(
-        ask(
-            LEARNER,
-            threads,
-            kinds=[(name, load) for name in _rows(asked)],
-            rounds=_positive(asked.rounds, "--rounds"),
-        )
-    )
+    args = parser.parse(argv)
+    load, threads = _load(args), _threads(args.threads)
+    kinds = [(name, load) for name in _rows(args)]
+    rounds = _positive(args.rounds, "--rounds")
+    rows = answer(ask(LEARNER, threads, kinds=kinds, rounds=rounds))
     columns = (
-        ("algorithm", (
-            "{}"
-        )), ("ms_per_update", (
-            "{:.2f}"
-        )), ("best_ms_per_update", "{:.2f}"), ("times_the_first", "{:.2f}"),
-        ("gflop_per_update", "{:.3f}"), ("floor_ms", "{:.2f}"), ("percent_of_sgemm", "{:.0f}"),
-    )  # fmt: skip
+        ("algorithm", "{}"),
+        ("ms_per_update", "{:.2f}"),
+        ("best_ms_per_update", "{:.2f}"),
+        ("times_the_first", "{:.2f}"),
+        ("gflop_per_update", "{:.3f}"),
+        ("floor_ms", "{:.2f}"),
+        ("percent_of_sgemm", "{:.0f}"),
+    )
     note = (
         f"sgemm {rows[0]['sgemm_gflops']:.0f} GFLOP/s, measured in the same run; "
         f"{rows[0]['threads']} core(s)"
     )
-    return _tell(asked, rows, Shown(columns, "ms_per_update", note))
+    return _show(args, rows, Shown(columns, "ms_per_update", note))
 
 
-def _train(parser: Parser, words: list[str]) -> int:
+def _train(parser: Parser, argv: list[str]) -> int:
     from dualac.execution.pinned import answer, ask
 
     parser.add_argument("algorithm", nargs="?", default="dac")
@@ -92,30 +89,31 @@ def _train(parser: Parser, words: list[str]) -> int:
         "--steps", type=int, default=1_500, help="environment steps that are timed (1500)"
     )
     parser.add_argument("--threads", type=int, default=1, help="cores (1)")
-    asked = parser.parse(words)
-    _known(asked.algorithm)
-    ratio = _positive(asked.replay_ratio, "--replay-ratio")
-    if asked.steps < 500:
-        raise UsageError(f"--steps must be at least 500 for a pace to be seen, not {asked.steps}")
+    args = parser.parse(argv)
+    _require_algorithm(args.algorithm)
+    ratio = _positive(args.replay_ratio, "--replay-ratio")
+    if args.steps < 500:
+        raise UsageError(f"--steps must be at least 500 for a pace to be seen, not {args.steps}")
     question = {
-        "algorithm": asked.algorithm,
-        "task": _task(asked.task),
+        "algorithm": args.algorithm,
+        "task": _task(args.task),
         "replay_ratio": ratio,
-        "steps": asked.steps,
+        "steps": args.steps,
     }
-    row = answer(ask(TRAINED, _threads(asked.threads), **question))
+    row = answer(ask(TRAINED, _threads(args.threads), **question))
     columns = (
-        ("algorithm", (
-            "{}"
-        )), ("task", (
-            "{}"
-        )), ("replay_ratio", "{}"), ("steps_per_second", "{:.1f}"), ("ms_per_step", "{:.2f}"),
-        ("ms_per_update", "{:.2f}"), ("share_outside_the_learner", "{:.1%}"),
-    )  # fmt: skip
-    return _tell(asked, [row], Shown(columns, "steps_per_second"))
+        ("algorithm", "{}"),
+        ("task", "{}"),
+        ("replay_ratio", "{}"),
+        ("steps_per_second", "{:.1f}"),
+        ("ms_per_step", "{:.2f}"),
+        ("ms_per_update", "{:.2f}"),
+        ("share_outside_the_learner", "{:.1%}"),
+    )
+    return _show(args, [row], Shown(columns, "steps_per_second"))
 
 
-def _sweep(parser: Parser, words: list[str]) -> int:
+def _sweep(parser: Parser, argv: list[str]) -> int:
     from dualac.bench.load import Load
     from dualac.bench.training import sweep
     from dualac.machine.cores import usable_cores
@@ -128,9 +126,9 @@ def _sweep(parser: Parser, words: list[str]) -> int:
         help="pinned processes side by side (as many as cores)",
     )
     _add_load(parser)
-    asked = parser.parse(words)
-    _known(asked.algorithm)
-    row = sweep(asked.algorithm, Load(**_load(asked)), _threads(asked.workers))
+    args = parser.parse(argv)
+    _require_algorithm(args.algorithm)
+    row = sweep(args.algorithm, Load(**_load(args)), _threads(args.workers))
     columns = (
         ("algorithm", "{}"),
         ("workers", "{}"),
@@ -138,21 +136,21 @@ def _sweep(parser: Parser, words: list[str]) -> int:
         ("updates_per_second_of_all", "{:.0f}"),
         ("times_one", "{:.2f}"),
     )
-    return _tell(asked, [row], Shown(columns, "updates_per_second_of_all"))
+    return _show(args, [row], Shown(columns, "updates_per_second_of_all"))
 
 
-def _envs(parser: Parser, words: list[str]) -> int:
+def _envs(parser: Parser, argv: list[str]) -> int:
     from dualac.bench.envs import measure
 
     parser.add_argument("tasks", nargs="*", default=list(PAPER_TASKS))
     parser.add_argument("--steps", type=int, default=1_000, help="of each task (1000)")
-    asked = parser.parse(words)
-    rows = measure([_task(task) for task in asked.tasks], _positive(asked.steps, "--steps"))
+    args = parser.parse(argv)
+    rows = measure([_task(task) for task in args.tasks], _positive(args.steps, "--steps"))
     columns = (("task", "{}"), ("steps_per_second", "{:.0f}"), ("reset_ms", "{:.1f}"))
-    return _tell(asked, rows, Shown(columns, "steps_per_second"))
+    return _show(args, rows, Shown(columns, "steps_per_second"))
 
 
-def _memory(parser: Parser, words: list[str]) -> int:
+def _memory(parser: Parser, argv: list[str]) -> int:
     from dualac.bench.memory import measure
     from dualac.experiments.cost import sizes
     from dualac.machine.memory import require_memory
@@ -166,57 +164,43 @@ def _memory(parser: Parser, words: list[str]) -> int:
         default=1_000_000,
         help="transitions that the replay keeps (1000000)",
     )
-    asked = parser.parse(words)
-    _known(asked.algorithm)
-    spec = sizes(_task(asked.task))
+    args = parser.parse(argv)
+    _require_algorithm(args.algorithm)
+    spec = sizes(_task(args.task))
     require_memory(
-        replay_bytes(_positive(asked.capacity, "--capacity"), spec),
-        f"a replay of {asked.capacity} transitions",
+        replay_bytes(_positive(args.capacity, "--capacity"), spec),
+        f"a replay of {args.capacity} transitions",
         "lower --capacity",
     )
-    row = measure(asked.algorithm, _task(asked.task), spec, asked.capacity)
-    row |= {f"{name}_gb": row[f"{name}_bytes"] / 1e9 for name in ("replay", "new", "resumed")} | {
-        "beside_mb": row["beside_the_replay"] / 1e6
-    }
+    row = measure(args.algorithm, _task(args.task), spec, args.capacity)
+    row |= {f"{name}_gb": row[f"{name}_bytes"] / 1e9 for name in ("replay", "new", "resumed")}
+    row["beside_mb"] = row["beside_the_replay"] / 1e6
     columns = (
-        ("algorithm", (
-            "{}"
-        )), ("task", (
-            "{}"
-        )), ("capacity", (
-            "{}"
-        )), ("replay_gb", "{:.2f}"), ("new_gb", "{:.2f}"), ("resumed_gb", "{:.2f}"),
+        ("algorithm", "{}"),
+        ("task", "{}"),
+        ("capacity", "{}"),
+        ("replay_gb", "{:.2f}"),
+        ("new_gb", "{:.2f}"),
+        ("resumed_gb", "{:.2f}"),
         ("beside_mb", "{:.0f}"),
-    )  # fmt: skip
-    return _tell(
-        asked,
-        [row],
-        Shown(
-            columns,
-            "beside_mb",
-            "the most that a new run's process had, and the run's when resumed; beside the replay",
-        ),
     )
+    note = "the most that a new run's process had, and the run's when resumed; beside the replay"
+    return _show(args, [row], Shown(columns, "beside_mb", note))
 
 
-def _scaling(parser: Parser, words: list[str]) -> int:
+def _scaling(parser: Parser, argv: list[str]) -> int:
     from dualac.execution.pinned import answer, ask
 
     parser.add_argument("algorithm", nargs="?", default="dac")
     _add_load(parser)
-    asked = parser.parse(words)
-    _known(asked.algorithm)
-    rows = answer(ask(SCALING, 1, algorithm=asked.algorithm, load=_load(asked)))
+    args = parser.parse(argv)
+    _require_algorithm(args.algorithm)
+    rows = answer(ask(SCALING, 1, algorithm=args.algorithm, load=_load(args)))
     for row in rows:
-        row["milliseconds"] = "  ".join(
-            f"{size}: {1e3 * second:.1f}"
-            for size, second in zip(row["sizes"], row["seconds"], strict=True)
-        )
-    return _tell(
-        asked,
-        rows,
-        Shown((("what", "{}"), ("exponent", "{:.3f}"), ("milliseconds", "{}")), "exponent"),
-    )
+        pairs = zip(row["sizes"], row["seconds"], strict=True)
+        row["milliseconds"] = "  ".join(f"{size}: {1e3 * second:.1f}" for size, second in pairs)
+    columns = (("what", "{}"), ("exponent", "{:.3f}"), ("milliseconds", "{}"))
+    return _show(args, rows, Shown(columns, "exponent"))
 
 
 KINDS = {
@@ -241,25 +225,25 @@ def _add_load(parser: Parser) -> None:
         )
 
 
-def _load(asked: argparse.Namespace) -> dict[str, int]:
+def _load(args: argparse.Namespace) -> dict[str, int]:
     from dualac.bench.load import Load
 
-    found = {name: getattr(asked, name) for name in Load._fields}
-    for name, value in found.items():
+    load = {name: getattr(args, name) for name in Load._fields}
+    for name, value in load.items():
         _positive(value, "--" + name.replace("_", "-"), 0 if name in ("width", "critics") else 1)
-    return found
+    return load
 
 
-def _rows(asked: argparse.Namespace) -> list[str]:
+def _rows(args: argparse.Namespace) -> list[str]:
     from dualac.agents.algorithms import ALGORITHMS
 
-    chosen = list(dict.fromkeys(["sac", *ALGORITHMS])) if asked.all else asked.algorithms
+    chosen = list(dict.fromkeys(["sac", *ALGORITHMS])) if args.all else args.algorithms
     for name in chosen:
-        _known(name)
+        _require_algorithm(name)
     return chosen
 
 
-def _known(name: str) -> None:
+def _require_algorithm(name: str) -> None:
     from dualac.training.presets import find_algorithm
 
     find_algorithm(name)
@@ -288,7 +272,7 @@ def _positive(number: int, option: str, least: int = 1) -> int:
 
 
 def _picture(text: str) -> Path:
-    """Where a picture goes: judged before anything is measured for it."""
+    """Check where a picture goes, before anything is measured for it."""
     path = Path(text)
     if path.suffix not in PICTURES:
         raise UsageError(f"--plot draws {', '.join(PICTURES)}, not {path.name!r}")
@@ -298,24 +282,24 @@ def _picture(text: str) -> Path:
 
 
 class Shown(NamedTuple):
-    """How rows are shown: which of their values, by which form; and the one that is drawn."""
+    """Which values of the rows are shown, by which form; and the one that is drawn."""
 
     columns: tuple[tuple[str, str], ...]
     drawn: str
     note: str = ""
 
 
-def _tell(asked: argparse.Namespace, rows: list[dict[str, Any]], shown: Shown) -> int:
+def _show(args: argparse.Namespace, rows: list[dict[str, Any]], shown: Shown) -> int:
     label = shown.columns[0][0]
-    if asked.plot:
+    if args.plot:
         from dualac.analysis.figures.curves import bars
 
         bars(
             {str(row[label]): float(row[shown.drawn]) for row in rows},
             shown.drawn.replace("_", " "),
-            asked.plot,
+            args.plot,
         )
-    if asked.json:
+    if args.json:
         print(json.dumps(rows[0] if len(rows) == 1 else {"rows": rows}))
         return 0
     table = Table(box=None, pad_edge=False)

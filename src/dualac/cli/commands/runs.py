@@ -8,9 +8,9 @@ from dualac.errors import UsageError
 from dualac.parts.text import parse_count
 
 
-def evaluate(words: list[str]) -> int:
-    """play a trained policy and score it: dualac evaluate RUN"""
-    from dualac.cli.summary import as_json, random_rows, tell
+def evaluate(argv: list[str]) -> int:
+    """Play a trained policy and score it: dualac evaluate RUN"""
+    from dualac.cli.summary import evaluation_as_json, random_rows, show_evaluation
     from dualac.envs.faults.guarded import Guarded
     from dualac.machine.cores import usable_cores
     from dualac.training.evaluation import Evaluator
@@ -23,33 +23,33 @@ def evaluate(words: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0, help="decides the episodes (0)")
     parser.add_argument("--step", type=parse_count, help="the checkpoint of this step (the newest)")
     parser.add_argument("--json", action="store_true", help="one object, with a row an episode")
-    asked = parser.parse(words)
-    if not 1 <= asked.episodes <= 100_000 or asked.seed < 0:
+    args = parser.parse(argv)
+    if not 1 <= args.episodes <= 100_000 or args.seed < 0:
         raise UsageError(
-            f"--episodes must be at least 1 and --seed at least 0, not {asked.episodes} and "
-            f"{asked.seed}"
+            f"--episodes must be at least 1 and --seed at least 0, not {args.episodes} and "
+            f"{args.seed}"
         )
-    policy = load_policy(asked.path, asked.step)
+    policy = load_policy(args.path, args.step)
     for sentence in policy.damaged:
         warn(sentence)
-    stage = Evaluator(Guarded(policy.run.task, policy.run.protocol), usable_cores()[1:])
-    seeds = [episode_seed(asked.seed, BASELINE, episode) for episode in range(asked.episodes)]
-    rows = stage.evaluate(
+    evaluator = Evaluator(Guarded(policy.run.task, policy.run.protocol), usable_cores()[1:])
+    seeds = [episode_seed(args.seed, BASELINE, episode) for episode in range(args.episodes)]
+    rows = evaluator.evaluate(
         policy.begin_episode,
         seeds,
         lambda seed, error: warn(f"the episode of seed {seed} broke: {error}"),
     )
-    random = random_rows(stage.env, seeds)
-    stage.close()
-    if asked.json:
-        print(json.dumps(as_json(policy, rows, random)))
+    random = random_rows(evaluator.env, seeds)
+    evaluator.close()
+    if args.json:
+        print(json.dumps(evaluation_as_json(policy, rows, random)))
     else:
-        tell(policy, rows, random, console)
+        show_evaluation(policy, rows, random, console)
     return 0
 
 
-def play(words: list[str]) -> int:
-    """film a trained policy: dualac play RUN --video out.mp4"""
+def play(argv: list[str]) -> int:
+    """Film a trained policy: dualac play RUN --video out.mp4"""
     from dualac.inspection.video import film
 
     parser = Parser(prog="dualac play")
@@ -57,8 +57,8 @@ def play(words: list[str]) -> int:
     parser.add_argument("--video", type=Path, help="where the film goes (RUN/play.mp4)")
     parser.add_argument("--seed", type=int, default=0, help="decides the episode (0)")
     parser.add_argument("--step", type=parse_count, help="the checkpoint of this step (the newest)")
-    asked = parser.parse(words)
-    out = asked.video or asked.path / "play.mp4"
-    score = film(asked.path, out, asked.seed, asked.step)
+    args = parser.parse(argv)
+    out = args.video or args.path / "play.mp4"
+    score = film(args.path, out, args.seed, args.step)
     console.print(f"return {score:.1f}; {out}", soft_wrap=True)
     return 0

@@ -1,23 +1,37 @@
 """What there is and whether it works: `dualac list` and `dualac doctor`."""
 
+import argparse
 import sys
 
 from dualac.cli.options import Parser, console
 from dualac.errors import UsageError
 
 
-def show_list(words: list[str]) -> int:
-    """show what there is: dualac list algorithms [NAME [--diff OTHER]] | tasks | experiments"""
+def show_list(argv: list[str]) -> int:
+    """Show what there is: dualac list algorithms [NAME [--diff OTHER]] | tasks | experiments"""
     from dualac import envs
-    from dualac.cli.listing import (
-        show_algorithm,
-        show_algorithms,
-        show_difference,
-        show_experiments,
-        show_tasks,
-    )
+    from dualac.cli import listing
     from dualac.training.presets import find_algorithm
 
+    args = _list_parser().parse(argv)
+    _refuse_what_does_not_belong(args)
+    if args.what == "experiments":
+        listing.show_experiments(console)
+    elif args.what == "tasks":
+        protocol = envs.find_protocol(args.protocol or "paper") if args.verbose else None
+        listing.show_tasks(console, protocol)
+        print(envs.NOT_LISTED, file=sys.stderr)
+    elif args.diff is not None:
+        rows = (find_algorithm(args.name), find_algorithm(args.diff))
+        listing.show_difference(console, (args.name, args.diff), rows)
+    elif args.name:
+        listing.show_algorithm(console, args.name, find_algorithm(args.name))
+    else:
+        listing.show_algorithms(console)
+    return 0
+
+
+def _list_parser() -> Parser:
     parser = Parser(prog="dualac list")
     parser.add_argument("what", choices=("algorithms", "tasks", "experiments"))
     parser.add_argument("name", nargs="?", help="one algorithm, fully spelt out")
@@ -30,40 +44,24 @@ def show_list(words: list[str]) -> int:
     parser.add_argument(
         "--protocol", metavar="NAME", help="the protocol that --verbose shows (paper)"
     )
-    asked = parser.parse(words)
-    if (asked.what != "algorithms" and (asked.name or asked.diff)) or (
-        asked.diff is not None and not asked.name
-    ):
+    return parser
+
+
+def _refuse_what_does_not_belong(args: argparse.Namespace) -> None:
+    of_algorithms = args.name or args.diff is not None
+    if (of_algorithms and args.what != "algorithms") or (args.diff is not None and not args.name):
         raise UsageError(
             "a name and --diff belong to algorithms: dualac list algorithms dac --diff sac"
         )
-    if (asked.verbose and asked.what != "tasks") or (
-        asked.protocol is not None and not asked.verbose
-    ):
+    if (args.verbose and args.what != "tasks") or (args.protocol and not args.verbose):
         raise UsageError(
             "--verbose is about tasks, and --protocol about what it shows: dualac list tasks "
             "--verbose --protocol official"
         )
-    if asked.what == "experiments":
-        show_experiments(console)
-    elif asked.what == "tasks":
-        show_tasks(envs.find_protocol(asked.protocol or "paper") if asked.verbose else None)
-        print(envs.NOT_LISTED, file=sys.stderr)
-    elif asked.diff is not None:
-        show_difference(
-            console,
-            (asked.name, asked.diff),
-            (find_algorithm(asked.name), find_algorithm(asked.diff)),
-        )
-    elif asked.name:
-        show_algorithm(console, asked.name, find_algorithm(asked.name))
-    else:
-        show_algorithms(console)
-    return 0
 
 
-def doctor(words: list[str]) -> int:
-    """tell whether training works on this machine, and what is missing; --tasks: on every task of
+def doctor(argv: list[str]) -> int:
+    """Tell whether training works on this machine, and what is missing; --tasks: on every task of
     the paper; --task ID: on one, your own say
     """
     from dualac.cli.doctor import examine, examine_task, examine_tasks
@@ -85,9 +83,9 @@ def doctor(words: list[str]) -> int:
         type=int,
         help="play --task with this cap, as train would",
     )
-    asked = parser.parse(words)
-    if asked.task is not None:
-        return examine_task(console, asked.task, asked.limit or 0)
-    if asked.limit is not None:
+    args = parser.parse(argv)
+    if args.task is not None:
+        return examine_task(console, args.task, args.limit or 0)
+    if args.limit is not None:
         raise UsageError("--protocol.time-limit is the time limit of a --task: name one")
-    return examine_tasks(console) if asked.tasks else examine(console)
+    return examine_tasks(console) if args.tasks else examine(console)
