@@ -86,18 +86,10 @@ KNOWN: dict[str, set[str]] = {
     "imports jax": set(),
     "file": {
         "dualac.agents.pessimism",
-        "dualac.cli.commands.experiments",
     },
     "function": {
         "dualac.agents.algorithm.__post_init__",
         "dualac.analysis.data.groups.group",
-        "dualac.cli.commands.analysis.compare",
-        "dualac.cli.commands.analysis.report",
-        "dualac.cli.commands.experiments._parser",
-        "dualac.cli.commands.listing.show_list",
-        "dualac.cli.commands.theory.theory",
-        "dualac.cli.doctor.examine",
-        "dualac.inspection.theory_figures.theory_figures",
     },
     "word": {
         "src/dualac/agents",

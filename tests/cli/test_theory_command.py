@@ -5,6 +5,7 @@ runs.
 import json
 from pathlib import Path
 
+import jax
 import matplotlib.image
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from dualac import cli
 from dualac.agents.agent import make_agent
 from dualac.envs import Protocol
 from dualac.errors import UsageError
+from dualac.inspection import theory_figures
+from dualac.theory.moments import lottery
 from dualac.training.policy import LoadedAgent
 from dualac.training.run import Run
 from dualac.types import Spec
@@ -113,42 +116,35 @@ def test_json_has_null_where_a_number_overflowed(said):
     assert found["betas"][0]["variance"] is None and found["betas"][0]["exact"] == -1e200
 
 
-@pytest.fixture
-def drawn(monkeypatch):
-    """What was asked of each drawing."""
-    from dualac.analysis.figures import theory as draw
-
-    asked = {}
-    for name in ("utilities", "premiums", "errors", "gradient_gaps"):
-        monkeypatch.setattr(
-            draw, name, lambda *given, name=name: asked.update({name: given}) or given[-1]
-        )
-    return asked
-
-
-@pytest.mark.parametrize("beta", ["-1", "1"])
-def test_a_steep_utility_keeps_its_marks_and_the_gradient_its_range(said, drawn, beta, tmp_path):
+@pytest.mark.parametrize("beta", [-1.0, 1.0])
+def test_a_steep_utility_keeps_its_marks(beta):
     """e^2000 would overflow. What can be seen of the expected utility is its height over that of
     the curve.
     """
-    said("--values=-1000,1000", "--beta", beta, "--plot", tmp_path)
-    for one in drawn["utilities"][0]:
-        assert (
-            np.isfinite(one.utility).all()
-            and np.isfinite(one.worth).all()
-            and (np.diff(one.utility) >= 0).all()
-        )
-        height = np.ptp(one.utility)
-        assert 0.05 < (one.expected - one.utility.min()) / height < 0.95
-        assert np.interp(one.certainty, one.x, one.utility) == pytest.approx(
-            one.expected, abs=0.02 * height
-        )
-    assert drawn["gradient_gaps"][0][[0, -1]] == pytest.approx([2e-4, 0.6])
+    with jax.enable_x64(True):
+        values, weights = lottery([-1000.0, 1000.0], None)
+        worth = theory_figures.utility_figure(beta, values, weights)
+    assert np.isfinite(worth.utility).all() and np.isfinite(worth.worth).all()
+    assert (np.diff(worth.utility) >= 0).all()
+    height = np.ptp(worth.utility)
+    assert 0.05 < (worth.expected - worth.utility.min()) / height < 0.95
+    certain = np.interp(worth.certainty, worth.x, worth.utility)
+    assert certain == pytest.approx(worth.expected, abs=0.02 * height)
 
 
-def test_what_cannot_be_is_not_drawn(said, drawn, tmp_path):
-    said("--values", "0", "1", "500", "--weights", "0.5", "0.5", "0", "--plot", tmp_path)
-    assert drawn["utilities"][0][0].x.max() < 2 and drawn["premiums"][2] == (-0.5, 0.5)
+@pytest.mark.parametrize("beta", [-1.0, 1.0])
+def test_the_gradient_of_a_steep_utility_keeps_its_range(beta):
+    with jax.enable_x64(True):
+        values, weights = lottery([-1000.0, 1000.0], None)
+        scales, _, _ = theory_figures.gradient_figure(values, beta, weights)
+    assert scales[[0, -1]] == pytest.approx([2e-4, 0.6])
+
+
+def test_what_cannot_be_is_not_drawn():
+    with jax.enable_x64(True):
+        values, weights = theory_figures.possible([0.0, 1.0, 500.0], [0.5, 0.5, 0.0])
+        assert theory_figures.utility_figure(-1.0, values, weights).x.max() < 2
+        assert theory_figures.premium_figure(values, weights)[2] == (-0.5, 0.5)
 
 
 def test_gaussians_are_drawn_before_and_after_tanh(said, tmp_path):

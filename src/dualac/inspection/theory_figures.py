@@ -52,9 +52,7 @@ def theory_figures(
     """Draw the utility, the premium against beta, the errors of the approximations and the distance
     of their gradients. Return the files.
     """
-    v, w = lottery(values, weights)
-    if w is not None:
-        v, w = v[w > 0.0], w[w > 0.0]  # what cannot be has no place in a picture
+    v, w = possible(values, weights)
     if not (float(spread(v, w)) > 0 and beta):
         raise UsageError("a picture of risk needs values that differ and a beta other than 0")
     worths = [utility_figure(attitude, v, w) for attitude in (-abs(beta), 0.0, abs(beta))]
@@ -64,6 +62,12 @@ def theory_figures(
         draw.errors(*error_figure(v, w), folder / "error.png"),
         draw.gradient_gaps(*gradient_figure(v, beta, w), folder / "gradient.png"),
     ]
+
+
+def possible(values: list[float], weights: list[float] | None) -> tuple[Any, Any]:
+    """Make a lottery of the values that can be: others have no place in a picture."""
+    v, w = lottery(values, weights)
+    return (v, w) if w is None else (v[w > 0.0], w[w > 0.0])
 
 
 def utility_figure(beta: float, values: Any, weights: Any) -> Worth:

@@ -339,18 +339,33 @@ def _is_done(path: Path, steps: int) -> bool:
 
 
 def _resumable(packs: list[list[Path]]) -> tuple[list[list[Path]], list[DualacError]]:
-    """Part the packs that can go on from those that cannot; of the latter, return the errors."""
-    from dualac.runs.state import require_resumable
+    """Part the packs that can go on from those that cannot; of the latter, return the errors.
+
+    A seed that failed does not keep the others of its pack from going on.
+    """
+    from dualac.training.run import load
 
     ready, errors = [], []
     for pack in packs:
-        try:
-            for path in pack:
-                require_resumable(path)
+        unfinished = [path for path in pack if not _is_done(path, load(path).steps)]
+        refusals = [_refusal_to_resume(path) for path in unfinished]
+        known = [error for error in refusals if error is not None]
+        if len(known) == len(unfinished):
+            errors.append(known[0])
+        else:
             ready.append(pack)
-        except DualacError as error:
-            errors.append(error)
     return ready, errors
+
+
+def _refusal_to_resume(path: Path) -> DualacError | None:
+    """Return why a run is not to be resumed, if it is not."""
+    from dualac.runs.state import require_resumable
+
+    try:
+        require_resumable(path)
+    except DualacError as error:
+        return error
+    return None
 
 
 def work_of(pack: list[Path], threads: int | None, usual: int) -> Any:
