@@ -187,7 +187,7 @@ def test_an_agent_that_is_not_what_its_name_says_is_called_by_how(tmp_path: Path
 
 
 def test_the_command_line_knows_the_table():
-    from dualac.cli.commands.analysis import known_rows
+    from dualac.cli.commands.analysis import table_as_data
 
-    assert known_rows()["dac"]["algorithm.explorer.target_kl"] == 0.25
-    assert known_rows()["sac"]["reset_every"] == 0
+    assert table_as_data()["dac"]["algorithm.explorer.target_kl"] == 0.25
+    assert table_as_data()["sac"]["reset_every"] == 0

@@ -314,7 +314,7 @@ def test_words_that_name_nothing_are_told_with_the_nearest_names(
         ("--policy.hidden ''", "hidden sizes must be 1 to 65536"),
         ("--critic.hidden -8", "hidden sizes 1 to 65536"),
         ("--policy.hidden 8.5", "'8.5' is not a whole number"),
-        ("--policy.lr 0", "lr positive"),
+        ("--policy.lr 0", "lr must be positive"),
         ("--policy.lr inf", "lr"),
         ("--critic.lr inf", "lr"),
         ("--explorer.lr inf", "lr"),
