@@ -96,7 +96,7 @@ def estimate(units: Iterable[Unit], timed: Callable[[list[Run]], list[float]]) -
 
 
 def rough(runs: list[Run]) -> list[float]:
-    """The same by one measurement for all: of DAC, the others in proportion to what they
+    """Estimate the same by one measurement for all: of DAC, the others in proportion to what they
     multiply.
     """
     reference = Run("dac", ALGORITHMS["dac"], "dmc/cheetah-run")

@@ -23,7 +23,7 @@ ADDED: dict[str, dict[str, Any]] = {
 
 
 def with_defaults(spec: dict[str, Any]) -> dict[str, Any]:
-    """A run's spec as this version would write it."""
+    """Return a run's spec as this version would write it."""
     moved = dict(spec)
     # where it stood before it was part of the protocol
     if "eval_episodes" in moved and isinstance(moved.get("protocol"), dict):

@@ -20,8 +20,8 @@ class Curve(NamedTuple):
 
 
 def evaluation_curve(run: Path, column: str = "return") -> Curve:
-    """The mean of a column of eval.jsonl: `return`; `success` (at any step) and `success_last`
-    where the task defines success.
+    """Return the mean of a column of eval.jsonl: `return`; `success` (at any step) and
+    `success_last` where the task defines success.
     """
     returns: dict[int, list[float]] = {}
     for row in read_rows(run / EVALUATIONS):

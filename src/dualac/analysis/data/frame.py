@@ -81,7 +81,7 @@ class RunRecord:
 
     @property
     def steps(self) -> int:
-        """that were planned"""
+        """Environment steps that were planned."""
         return self.spec["steps"]
 
     @property
@@ -213,8 +213,9 @@ def read_run(
 
 
 def agree(one: RunRecord, other: RunRecord, columns: Sequence[str] = EVALUATION) -> bool:
-    """Whether the episodes that both were evaluated in tell the same. A run that once ended earlier
-    has an evaluation there that others have not.
+    """Tell whether the episodes that both were evaluated in have the same numbers.
+
+    A run that once ended earlier has an evaluation there that others have not.
     """
     ours, theirs = _episodes(one), _episodes(other)
     shared = ours.keys() & theirs.keys()
@@ -226,7 +227,7 @@ def agree(one: RunRecord, other: RunRecord, columns: Sequence[str] = EVALUATION)
 
 
 def _episodes(run: RunRecord) -> dict[tuple[float, int], int]:
-    """The row of each episode, by its step and its number there."""
+    """Find the row of each episode, by its step and its number there."""
     counted: Counter[float] = Counter()
     rows = {}
     for row, step in enumerate(run.evaluations["step"].tolist()):
@@ -244,7 +245,7 @@ def furthest(run: RunRecord) -> tuple[float, int]:
 
 
 def column(rows: list[dict[str, Any]], name: str) -> np.ndarray:
-    """A number of each row; NaN where it is missing, null, infinite or no number."""
+    """Read a number of each row; NaN where it is missing, null, infinite or no number."""
     values = [row.get(name) for row in rows]
     with contextlib.suppress(ValueError, TypeError, OverflowError):
         numbers = np.array(values, dtype=float)

@@ -48,7 +48,7 @@ def scale(run: RunRecord, bounds: Bounds) -> Scale | None:
 
 
 def by_step(columns: Columns, name: str) -> Curve:
-    """The mean of a column over the episodes of each evaluation; NaN where no episode has a
+    """Average a column over the episodes of each evaluation; NaN where no episode has a
     number.
     """
     steps, where = np.unique(columns["step"], return_inverse=True)
@@ -71,7 +71,7 @@ def score_curve(run: RunRecord, bounds: Bounds) -> Curve:
 
 
 def held(curve: Curve, steps: np.ndarray) -> np.ndarray:
-    """A curve at other steps: the last evaluation at or before each; NaN before the first and
+    """Read a curve at other steps: the last evaluation at or before each; NaN before the first and
     beyond the last.
     """
     if not len(curve.steps):
@@ -83,8 +83,8 @@ def held(curve: Curve, steps: np.ndarray) -> np.ndarray:
 
 
 def grid(curves: Iterable[Curve], last: float = np.inf, most: int = GRID) -> np.ndarray:
-    """Steps at which any of the curves was evaluated, evenly thinned to a picture's worth, the last
-    among them.
+    """List steps at which any of the curves was evaluated, evenly thinned to what a picture needs,
+    the last among them.
     """
     found = [curve.steps for curve in curves if len(curve.steps)]
     steps = np.unique(np.concatenate(found)) if found else np.array([])
@@ -124,22 +124,22 @@ class Board:
         return self.curves[id(run)]
 
     def last(self, run: RunRecord) -> float:
-        """The last step at which it has a score."""
+        """Return the last step at which a run has a score."""
         curve = self.curve(run)
         whole = curve.steps[np.isfinite(curve.returns)]
         return float(whole[-1]) if len(whole) else -1.0
 
     def first(self, run: RunRecord) -> float:
-        """The first step at which it has a score."""
+        """Return the first step at which a run has a score."""
         curve = self.curve(run)
         return float(curve.steps[np.isfinite(curve.returns)][0])
 
     def reached(self, one: Group, task: str) -> float:
-        """The furthest that any seed has come."""
+        """Return the furthest step that any seed has come to."""
         return max((self.last(run) for run in one.runs if run.task == task), default=-1.0)
 
     def curves_of(self, one: Group, tasks: Sequence[str], steps: np.ndarray) -> np.ndarray:
-        """(steps, seeds, tasks), NaN where there is nothing."""
+        """Return an array (steps, seeds, tasks), NaN where there is nothing."""
         runs = {task: [run for run in one.runs if run.task == task] for task in tasks}
         found = np.full((len(steps), max([1, *map(len, runs.values())]), len(tasks)), np.nan)
         for column, task in enumerate(tasks):
