@@ -9,7 +9,7 @@ VENV := .venv
 STAMP := $(VENV)/.setup-done-$(shell pwd -P | cksum | cut -d' ' -f1)
 PYTEST := $(VENV)/bin/python -m pytest
 
-.PHONY: help setup train test check lint types lock clean test-table test-suite test-kill test-learning test-statistics test-browser results test-cluster
+.PHONY: help setup train test check lint types lock clean test-table test-suite test-kill test-attack test-learning test-statistics test-browser results test-cluster
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ test-suite: setup ## slow: every task resets and steps
 
 test-kill: setup ## slow: runs killed over and over, and resumed
 	$(PYTEST) -m kill
+
+test-attack: setup ## slowest: kills, full disks, damage, bad environments (ATTACK_SHARE=0.02 for a part; docs/attack.md)
+	$(PYTEST) -m attack -n0
 
 test-statistics: setup ## slow: intervals against rliable's, and what they cover
 	$(PYTEST) -m statistics
