@@ -39,6 +39,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(f"{part}: {sentence}")
     stats = terminalreporter.stats
     holes = [getattr(report, "wasxfail", "") for report in stats.get("xfailed", [])]
-    if place := os.environ.get("ATTACK_PAGE"):
-        text = tally.page(len(stats.get("passed", [])), len(stats.get("failed", [])), holes)
-        Path(place).write_text(text)
+    if ledger := os.environ.get("ATTACK_LEDGER"):
+        passed, failed = (len(stats.get(name, [])) for name in ("passed", "failed"))
+        tally.enter(Path(ledger), passed, failed, holes)

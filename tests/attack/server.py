@@ -7,7 +7,8 @@ memory. The answer is the process's number. The process is an orphan, whose exit
 whoever asked: see driver.py.
 
 A fork stands for a fresh interpreter: no JAX device has been started when it is made. What it
-starts itself as `python -m dualac...` (a trainer, an environment of its own) is forked from it.
+starts itself as `python -m dualac...` (a trainer, an environment of its own) is forked from it,
+unless JAX runs there already: then it is a fresh interpreter.
 """
 
 from __future__ import annotations
@@ -155,9 +156,16 @@ class ForkedPopen:
 
 def popen(argv: Any, *args: Any, **how: Any) -> Any:
     ours = isinstance(argv, list) and argv[:2] == [sys.executable, "-m"]
-    if ours and str(argv[2]).startswith("dualac"):
+    if ours and str(argv[2]).startswith("dualac") and not computing():
         return ForkedPopen([str(word) for word in argv], **how)
     return real_popen(argv, *args, **how)
+
+
+def computing() -> bool:
+    """Tell whether JAX has started its threads here: such a process cannot be forked."""
+    from jax._src import xla_bridge
+
+    return xla_bridge.backends_are_initialized()
 
 
 def forget_handlers() -> None:

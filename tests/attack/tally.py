@@ -1,10 +1,10 @@
-"""Counts of a session, and the page that they are written to."""
+"""Counts of a session, and the ledger that they are entered in."""
 
 from __future__ import annotations
 
+import json
 import math
 import os
-import platform
 import subprocess
 import time
 from collections import Counter
@@ -45,32 +45,21 @@ def lines() -> list[str]:
     ]
 
 
-def page(passed: int, failed: int, holes: list[str]) -> str:
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    minutes = (time.monotonic() - began) / 60
-    rows = [
-        f"| {part} | {what} | {many} |"
-        for part, counter in counts.items()
-        for what, many in counter.items()
-    ]
-    broken = [f"- {part}: {sentence}" for part, each in notes.items() for sentence in each]
-    text = [
-        (Path(__file__).parent / "page.md").read_text().strip(),
-        "",
-        "## Counts",
-        "",
-        f"Commit {commit}, {time.strftime('%Y-%m-%d')}, Python {platform.python_version()}, seed "
-        f"{SEED}, share {SHARE:g} of the full count, {minutes:.0f} minutes: {passed} tests passed, "
-        f"{failed} failed, {len(holes)} are holes to be closed.",
-        "",
-        "| attack | what | count |",
-        "|---|---|--:|",
-        *rows,
-    ]
-    if broken:
-        text += ["", "## What broke", "", *sorted(set(broken))]
-    if holes:
-        text += ["", "## Holes to be closed", "", *[f"- {hole}" for hole in sorted(set(holes))]]
-    return "\n".join(text) + "\n"
+def enter(ledger: Path, passed: int, failed: int, holes: list[str]) -> None:
+    """Add a line with all counts of this session."""
+    argv = ["git", "rev-parse", "--short", "HEAD"]
+    head = subprocess.run(argv, capture_output=True, text=True, check=False)
+    line = {
+        "commit": head.stdout.strip(),
+        "day": time.strftime("%Y-%m-%d"),
+        "seed": SEED,
+        "share": SHARE,
+        "minutes": round((time.monotonic() - began) / 60),
+        "passed": passed,
+        "failed": failed,
+        "holes": holes,
+        "counts": counts,
+        "notes": notes,
+    }
+    with ledger.open("a") as file:
+        file.write(json.dumps(line) + "\n")
