@@ -38,7 +38,7 @@ def some_layers(draw: np.random.Generator) -> None:
 def some_quantiles(draw: np.random.Generator) -> None:
     critics, rows, quantiles, targets = (int(draw.integers(1, high)) for high in (5, 40, 70, 70))
     z, y = normal(draw, critics, rows, quantiles), normal(draw, rows, targets)
-    jax.block_until_ready(ops.regress(z, y, 1.0))
+    jax.block_until_ready(ops.quantile_loss(z, y, 1.0))
 
 
 def some_optimisers(draw: np.random.Generator) -> None:
@@ -49,15 +49,15 @@ def some_optimisers(draw: np.random.Generator) -> None:
     grads = [normal(draw, *shape) for shape in shapes]
     step = jnp.float32(1e-3)
     jax.block_until_ready(ops.adam(learned, grads, step, step, b1=0.9, b2=0.999))
-    jax.block_until_ready(ops.polyak(learned[0], grads, 0.005))
+    jax.block_until_ready(ops.polyak_average(learned[0], grads, 0.005))
 
 
 def main() -> int:
     seed, count = int(sys.argv[1]), int(sys.argv[2])
-    if not ops.native():
-        print(ops.why_not())
+    if not ops.uses_native():
+        print(ops.why_not_native())
         return 1
-    ops.gather([0, 0])  # two helpers: the passes are shared
+    ops.start_helpers([0, 0])  # two helpers: the passes are shared
     draw = np.random.default_rng(seed)
     for _ in range(count):
         some_layers(draw)

@@ -20,6 +20,8 @@ def page(sessions: list[dict[str, Any]]) -> str:
         for part, counter in session["counts"].items():
             for what, many in counter.items():
                 totals[part, what] += many
+    if not sessions:
+        return TEXT.read_text().strip() + "\n\n## Counts\n\nNo session has been entered yet.\n"
     rows = [f"| {part} | {what} | {many} |" for (part, what), many in sorted(totals.items())]
     return "\n".join(
         [
@@ -63,7 +65,9 @@ def plain(sentence: str) -> str:
 
 def main() -> None:
     ledger, target = map(Path, sys.argv[1:])
-    sessions = [json.loads(line) for line in ledger.read_text().splitlines()]
+    sessions = (
+        [json.loads(line) for line in ledger.read_text().splitlines()] if ledger.exists() else []
+    )
     target.write_text(page(sessions))
     print(target)
 

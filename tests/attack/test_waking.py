@@ -90,13 +90,14 @@ def moments(all_calls: list[str]) -> list[int]:
 def test_a_trainer_that_wakes_after_its_successor_writes_nothing(
     driver: Driver, moment: int, all_calls: list[str], request: pytest.FixtureRequest
 ) -> None:
-    case = f"waking/{moment}"
-    holes.mark(request, case)
     call = moments(all_calls)[moment]
+    _, what, file = all_calls[call - 1].split(" ", 2)
+    case = f"waking/{what} {file.partition('/seed0/')[2]}"
+    holes.mark(request, case)
     problems = woken(driver, golden(driver, SETUP), call)
     tally.count(PART, "moments")
-    for what in problems:
-        tally.note(PART, f"stopped at {all_calls[call - 1]}: {what}")
+    for problem in problems:
+        tally.note(PART, f"stopped before {case}: {problem}")
     holes.settle(case, problems)
     assert not problems, "\n".join(problems)
 
