@@ -1,4 +1,4 @@
-"""A short form of each attack, for the tier of kills."""
+"""A short form of each attack: what is to join the tier of kills."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.attack.test_environments import played
 from tests.attack.test_kills import killed_run
 from tests.attack.test_mutations import cases, damaged_run, healthy, specimens  # noqa: F401
 
-pytestmark = pytest.mark.kill
+pytestmark = pytest.mark.attack
 SAC = Setup("sac", "sac")
 MUTATIONS = (
     "finished/run.json/cut_short/0",
