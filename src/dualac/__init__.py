@@ -14,8 +14,8 @@ __all__ = ["FinishedRun", "LoadedPolicy", "load_policy", "make_agent", "make_env
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when first asked for: `dualac.analysis` must be usable without JAX, and `dualac
-    --help` at once.
+    """Load the API when it is first used: `dualac.analysis` must be usable without JAX, and
+    `dualac --help` at once.
     """
     if name in __all__:
         return getattr(import_module("dualac.api"), name)

@@ -43,7 +43,7 @@ class FinishedRun:
 
 
 def make_agent(algorithm: str | Algorithm, obs_dim: int, action_dim: int) -> Agent:
-    """The pure functions init, update, explore, exploit and hear of a row, for a task of these
+    """Make the pure functions of a row, such as init, update and explore, for a task of these
     sizes.
     """
     if obs_dim < 1 or action_dim < 1:

@@ -90,7 +90,7 @@ def assert_refused(answer: tuple[int, str, str], code: int, *words: str) -> None
         assert word in err
 
 
-def told(done: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
+def answer_of(done: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
@@ -176,8 +176,8 @@ def test_one_seed_alone_has_two_cores_if_two_are_idle(
 def test_xla_sees_as_many_cores_as_when_the_run_began(
     prepared: Answer, tmp_path: Path, seen: int
 ) -> None:
-    """One, unless that was in a user's own Python; how many help it is no matter of bits, and told
-    anew each time.
+    """One, unless that was in a user's own Python; how many help it changes no bit, and is
+    decided anew each time.
     """
     train = ("train", "dac", POINT, "--out", tmp_path, *SHORT)
     assert "2 cores each" in prepared(*train)[1]
@@ -508,7 +508,7 @@ def test_where_one_seed_is_refused_no_directory_is_made_for_the_others(
 
 def test_the_exit_code_and_the_one_line_reach_the_shell(tmp_path: Path):
     done = dualac("train", "dac", POINT, "--out", tmp_path / "out", "--steps", "5k")
-    assert_refused(told(done), 64, "ends before learning starts")
+    assert_refused(answer_of(done), 64, "ends before learning starts")
     assert done.stdout == ""
     assert not (tmp_path / "out").exists()
 
@@ -606,7 +606,7 @@ def test_a_signal_checkpoints_and_prints_the_command_that_resumes_to_the_same_en
         "train", "dac", "cli_toys:Interrupting-v0", "--out", tmp_path / "stopped", *SHORT, **env
     )
     assert_refused(
-        told(stopped),
+        answer_of(stopped),
         code,
         "stopped at step 25, checkpoint written; continue with: dualac resume",
         str(path),
@@ -647,7 +647,7 @@ def test_a_pack_is_stopped_and_resumed_as_one(tmp_path: Path):
         **env,
     )
     assert "one packed program" in stopped.stdout
-    assert_refused(told(stopped), 130, f"dualac resume {pack[0]} {pack[1]}")
+    assert_refused(answer_of(stopped), 130, f"dualac resume {pack[0]} {pack[1]}")
     resumed = dualac("resume", pack[1], **env)
     assert (resumed.returncode, resumed.stderr) == (0, "")
     assert all((path / "DONE").exists() for path in pack)
@@ -1094,7 +1094,7 @@ def test_play_draws_a_mujoco_task_where_egl_works(
 @pytest.mark.suite
 def test_play_says_what_to_install_where_nothing_can_draw(pendulum: Path, tmp_path: Path):
     done = dualac("play", pendulum, "--video", tmp_path / "film.mp4", MUJOCO_GL="bogus")
-    assert_refused(told(done), 64, "MUJOCO_GL", "egl")
+    assert_refused(answer_of(done), 64, "MUJOCO_GL", "egl")
     assert "install" in done.stderr
     assert not (tmp_path / "film.mp4").exists()
 

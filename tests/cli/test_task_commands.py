@@ -30,7 +30,7 @@ def test_tasks_are_listed_a_line_each(capsys):
 
 
 @pytest.mark.parametrize(
-    ("protocol", "push", "key", "told"),
+    ("protocol", "push", "key", "expected"),
     [
         (
             "paper",
@@ -49,10 +49,10 @@ def test_tasks_are_listed_a_line_each(capsys):
     ],
 )
 def test_a_verbose_list_tells_sizes_caps_scores_sets_and_protocol(
-    protocol, push, key, told, capsys
+    protocol, push, key, expected, capsys
 ):
     shown = lines(capsys, "list", "tasks", "--verbose", "--protocol", protocol)
-    assert shown[-1].endswith(told)
+    assert shown[-1].endswith(expected)
     rows = {line.split()[0]: line.split()[1:] for line in shown}
     assert rows["dmc/cheetah-run"] == ["17", "6", "1000", "return", "dac-30", "dac-15"]
     assert rows["dmc/dog-run"] == ["223", "38", "1000", "return", "dog-humanoid"]
@@ -123,7 +123,7 @@ def refused(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (
             "atari/pong",
@@ -162,9 +162,9 @@ def refused(tmp_path, monkeypatch, capsys):
         ),
     ],
 )
-def test_a_task_or_a_protocol_that_makes_no_sense_is_one_line(words, told, refused):
+def test_a_task_or_a_protocol_that_makes_no_sense_is_one_line(words, expected, refused):
     code, line = refused(*words.split())
-    assert (code, told in line) == (64, True), line
+    assert (code, expected in line) == (64, True), line
 
 
 def test_a_version_that_was_not_tested_is_one_line_on_the_terminal_and_no_refusal(
@@ -205,12 +205,12 @@ def test_an_examination_of_one_task_ends_with_a_verdict(monkeypatch, capsys):
 
 
 def test_an_examination_is_of_one_task_or_of_all_and_has_the_time_limit_of_one(capsys):
-    for words, told in (
+    for words, expected in (
         (["--tasks", "--task", "x"], "not allowed"),
         (["--protocol.time-limit", "5"], "name one"),
         (["--task", "dmc/x"], "no task"),
     ):
-        with pytest.raises(UsageError, match=told):
+        with pytest.raises(UsageError, match=expected):
             cli.run(["doctor", *words])
     assert "after 7 steps" in " ".join(
         lines(capsys, "doctor", "--task", "gym/Pendulum-v1", "--protocol.time-limit", "7")

@@ -117,7 +117,7 @@ def fake(monkeypatch):
     """Ray is there, and its head answers."""
     made = Ray()
     monkeypatch.setitem(sys.modules, "ray", made)
-    monkeypatch.setattr(on_cluster, "_knock", lambda address: None)
+    monkeypatch.setattr(on_cluster, "require_reachable", lambda address: None)
     monkeypatch.setattr(on_cluster, "_versions", lambda address: SAME)
     monkeypatch.setattr(on_cluster, "version", lambda name: SAME["ray_version"])
     monkeypatch.setenv(LOOPBACK, "")
@@ -436,7 +436,7 @@ def hours(monkeypatch):
 def test_a_head_that_stays_silent_is_lost(fake, hours, monkeypatch, tmp_path):
     monkeypatch.setattr(fake, "wait", lambda pending, **words: ([], pending))
     knock = Mock(side_effect=[None] * 3 + [SILENCE] * 40)
-    monkeypatch.setattr(on_cluster, "_knock", knock)
+    monkeypatch.setattr(on_cluster, "require_reachable", knock)
     with pytest.raises(
         TryAgainError,
         match=(
@@ -455,7 +455,7 @@ def test_a_head_that_is_silent_for_a_while_is_not_lost(fake, hours, monkeypatch,
         "wait",
         lambda pending, **words: ([], pending) if knock.call_count < 41 else (pending, []),
     )
-    monkeypatch.setattr(on_cluster, "_knock", knock)
+    monkeypatch.setattr(on_cluster, "require_reachable", knock)
     assert on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort()) == []
 
 
@@ -466,7 +466,7 @@ def test_what_ray_loses_with_its_head_is_no_failure_of_a_run(fake, monkeypatch, 
     fake.end = lost
     (failure,) = on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort())
     assert "the node died" in str(failure.error) and not failure.final
-    monkeypatch.setattr(on_cluster, "_knock", Mock(side_effect=SILENCE))
+    monkeypatch.setattr(on_cluster, "require_reachable", Mock(side_effect=SILENCE))
     with pytest.raises(TryAgainError, match="head of the Ray cluster"):
         on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort())
 

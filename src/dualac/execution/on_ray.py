@@ -66,18 +66,18 @@ class Died(Exception):
 
 
 def on_ray(address: str | None) -> Callable[[list[Work], Report, Flags, Effort], list[Failure]]:
-    """An executor on the cluster at this address, or on one of this machine alone, bound to the
-    loopback.
+    """Make an executor on the cluster at this address, or on one of this machine alone, bound to
+    the loopback.
 
-    Whether there is one is seen here, before anybody writes down that a sweep began.
+    Whether there is one is checked here, before anybody writes down that a sweep began.
     """
     if importlib.util.find_spec("ray") is None:
         raise UsageError(
             "--executor ray needs Ray: pip install 'dualac[ray]'; --executor local needs nothing"
         )
     if address is not None:
-        _knock(address)
-        _agree(address, _versions(address))
+        require_reachable(address)
+        require_same_versions(address, _versions(address))
 
     def execute(works: list[Work], report: Report, flags: Flags, effort: Effort) -> list[Failure]:
         ray = _ray(loopback=address is None or _is_loopback(address))
@@ -114,15 +114,15 @@ def _connect(ray: Any, address: str | None) -> None:
         else:
             ray.init(address=address, **quiet)
     except Exception as error:  # Ray's own errors have no common base
-        told = " ".join(str(error).split())[:300]
+        cause = " ".join(str(error).split())[:300]
         raise TryAgainError(
-            f"Ray refuses at {address or 'this machine'}: {told}; ray status --address "
+            f"Ray refuses at {address or 'this machine'}: {cause}; ray status --address "
             f"{address or 'auto'} tells more"
         ) from None
 
 
-def _knock(address: str) -> None:
-    """Whether anybody is there: Ray itself tries for minutes."""
+def require_reachable(address: str) -> None:
+    """Refuse an address where nobody answers: Ray itself tries for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or "/" in host:
         raise UsageError(
@@ -147,23 +147,23 @@ class _Head:
 
     def require(self, *, at_once: bool = False) -> None:
         try:
-            _knock(self._address)
+            require_reachable(self._address)
             self._heard = time.monotonic()
         except TryAgainError:
             if at_once or time.monotonic() - self._heard > HEAD_LOST:
-                told = (
+                text = (
                     f"the head of the Ray cluster at {self._address} is lost; start the cluster "
                     "and the same command again: it goes on"
                 )
-                raise TryAgainError(told) from None
+                raise TryAgainError(text) from None
 
 
 def _versions(address: str) -> dict[str, str]:
-    """What the cluster runs on, asked by a process of its own: Ray repeats itself for twenty lines
+    """Read what the cluster runs on, in a process of its own: Ray repeats itself for twenty lines
     where a token is wrong, and aborts without any.
     """
     try:
-        told = subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-c", ASK, address],
             check=False,
             capture_output=True,
@@ -175,29 +175,29 @@ def _versions(address: str) -> dict[str, str]:
             f"what is at {address} does not answer as a Ray cluster; ray status --address "
             f"{address} tells more"
         ) from None
-    if told.returncode == 0:
-        return json.loads(told.stdout)
-    if "authentication token" in told.stderr.lower():
+    if done.returncode == 0:
+        return json.loads(done.stdout)
+    if "authentication token" in done.stderr.lower():
         raise UsageError(
             f"the Ray cluster at {address} wants its token: set RAY_AUTH_MODE=token and "
             "RAY_AUTH_TOKEN_PATH=FILE, a copy of its head's"
         )
-    last = " ".join(told.stderr.split())[-300:]
+    last = " ".join(done.stderr.split())[-300:]
     raise TryAgainError(
         f"Ray refuses at {address}: {last}; ray status --address {address} tells more"
     )
 
 
-def _agree(address: str, theirs: dict[str, str]) -> None:
-    """Ray refuses a driver of another version, of its own or of Python's."""
+def require_same_versions(address: str, theirs: dict[str, str]) -> None:
+    """Refuse a cluster that would refuse this driver: of another version, Ray's or Python's."""
     ours = {"ray_version": version("ray"), "python_version": platform.python_version()}
     if theirs["ray_version"] != ours["ray_version"]:
         raise UsageError(
             f"the cluster at {address} has Ray {theirs['ray_version']}, this driver "
             f"{ours['ray_version']}: pip install ray=={theirs['ray_version']}"
         )
-    told = 2 if os.environ.get(MATCH) == "minor" else 3  # numbers of a version that Ray compares
-    if theirs["python_version"].split(".")[:told] != ours["python_version"].split(".")[:told]:
+    numbers = 2 if os.environ.get(MATCH) == "minor" else 3  # numbers of a version that Ray compares
+    if theirs["python_version"].split(".")[:numbers] != ours["python_version"].split(".")[:numbers]:
         raise UsageError(
             f"the cluster at {address} has Python {theirs['python_version']}, this driver "
             f"{ours['python_version']}: "
@@ -281,7 +281,7 @@ class _Watch:
         waiting are not started.
         """
         failures: list[Failure] = []
-        with self._heeding():
+        with self._noting_signals():
             pending = self._begin(flags, effort)
             cancelled = False
             while pending:
@@ -320,7 +320,7 @@ class _Watch:
         }
 
     @contextlib.contextmanager
-    def _heeding(self) -> Iterator[None]:
+    def _noting_signals(self) -> Iterator[None]:
         before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
         def ask(number: int, frame: object) -> None:

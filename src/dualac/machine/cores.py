@@ -53,9 +53,8 @@ def pin(threads: int, seen: int = 1) -> list[int]:
     _helping[:], _others[:] = chosen[seen:], [core for core in cores if core not in chosen]
     os.sched_setaffinity(0, chosen[:seen])
     os.environ.setdefault("OMP_NUM_THREADS", str(seen))
-    os.environ.setdefault(
-        "JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0"
-    )  # where each operation was written is kept with the program: 15 MB
+    # Where each operation was written is kept with the program: 15 MB.
+    os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
     # glibc has a heap for each thread: what XLA's compilers free in theirs nobody else would use.
     with contextlib.suppress(AttributeError):  # no glibc
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
@@ -63,12 +62,12 @@ def pin(threads: int, seen: int = 1) -> list[int]:
 
 
 def own_cores() -> list[int]:
-    """All that a pinned process has."""
+    """List all cores that a pinned process has."""
     return sorted({*usable_cores(), *_helping})
 
 
 def helping_cores() -> list[int]:
-    """Of a pinned process's own cores those that XLA does not see: its learner's helpers sit
+    """List those of a pinned process's own cores that XLA does not see: its learner's helpers sit
     there.
     """
     return list(_helping)
@@ -76,23 +75,23 @@ def helping_cores() -> list[int]:
 
 @contextlib.contextmanager
 def borrowed(most: int, cores: list[int] | None = None) -> Iterator[list[int]]:
-    """Of these cores, or else of those beside a pinned process's own, some that no run holds, at
-    most so many, held for a while.
+    """Borrow up to `most` idle cores and hold their locks inside the `with` block: of these, or
+    else of those beside a pinned process's own.
     """
-    held: dict[int, int] = {}
+    leases: dict[int, int] = {}
     for core in _others if cores is None else cores:
-        lease = _lease(core) if len(held) < most else None
+        lease = _lease(core) if len(leases) < most else None
         if lease is not None:
-            held[core] = lease
+            leases[core] = lease
     try:
-        yield list(held)
+        yield list(leases)
     finally:
-        for lease in held.values():
+        for lease in leases.values():
             os.close(lease)
 
 
 def _lease(core: int) -> int | None:
-    """The lock on a core, or None where another process has it."""
+    """Take the lock on a core; None where another process has it."""
     folder = Path(tempfile.gettempdir()) / f"dualac-cores-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     lease = os.open(folder / f"core{core}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -105,7 +104,7 @@ def _lease(core: int) -> int | None:
 
 
 def accelerator_installed() -> bool:
-    """Whether JAX would find a GPU or TPU plugin, without importing JAX."""
+    """Tell whether JAX would find a GPU or TPU plugin, without importing JAX."""
     if os.environ.get("JAX_PLATFORMS", "") == "cpu":
         return False
     names = {dist.metadata["Name"].lower() for dist in importlib.metadata.distributions()}

@@ -9,12 +9,12 @@ from dualac.parts.fields import PART, SOURCE, field_hints, fitted, origin_of, pa
 
 
 def to_json(thing: Any, *, defaults: bool = True) -> Any:
-    """As JSON, the same for equal trees: -1 where a real number is meant is -1.0. Without
+    """Write as JSON, the same for equal trees: -1 where a real number is meant is -1.0. Without
     `defaults`, only what differs from them.
     """
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
         hints = field_hints(type(thing))
-        told = {
+        values = {
             f.name: getattr(thing, f.name)
             for f in dataclasses.fields(thing)
             if defaults or getattr(thing, f.name) != f.default
@@ -23,7 +23,7 @@ def to_json(thing: Any, *, defaults: bool = True) -> Any:
             **origin_of(type(thing)),
             **{
                 name: to_json(fitted(hints[name], value, name), defaults=defaults)
-                for name, value in told.items()
+                for name, value in values.items()
             },
         }
     return (
@@ -32,7 +32,7 @@ def to_json(thing: Any, *, defaults: bool = True) -> Any:
 
 
 def from_json(hint: Any, data: Any) -> Any:
-    """What `to_json` wrote, checked against the type it is to have.
+    """Read what `to_json` wrote, checked against the type it is to have.
 
     A field that is missing has its default: an older version did not know it. One that is unknown
     is refused: a newer version meant something by it.
@@ -78,7 +78,7 @@ def from_json(hint: Any, data: Any) -> Any:
 
 
 def difference(ours: Any, theirs: Any, prefix: str = "") -> list[str]:
-    """The lines in which two trees of JSON differ."""
+    """List the lines in which two trees of JSON differ."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         lines = [
             difference(ours.get(key), theirs.get(key), f"{prefix}{key}.")

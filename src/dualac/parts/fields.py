@@ -24,8 +24,8 @@ PART, SOURCE = (
 
 
 def fitted(hint: Any, value: Any, name: str) -> Any:
-    """The value as one of this type, where it is one but for its spelling: 3.0 or NumPy's 3 for 3,
-    a list for a tuple. Else an error.
+    """Return the value as one of this type, where it is one but for its spelling: 3.0 or NumPy's 3
+    for 3, a list for a tuple. Else raise an error.
     """
     for kind in union_members(hint):
         inner = typing.get_origin(kind)
@@ -49,8 +49,8 @@ def fitted(hint: Any, value: Any, name: str) -> Any:
 
 
 def check_fields(thing: Any) -> None:
-    """For a dataclass's __post_init__: every field as one of its type, or an error that names it.
-    Frozen or not, it is still being made.
+    """Check, in a __post_init__, that every field is of its type; an error names the field. Frozen
+    or not, the dataclass is still being made.
     """
     hints = field_hints(type(thing))
     for f in dataclasses.fields(thing):
@@ -58,12 +58,12 @@ def check_fields(thing: Any) -> None:
 
 
 def is_part(hint: Any) -> bool:
-    """Whether what is wanted is a part, which may have options of its own."""
+    """Tell whether what is wanted is a part, which may have options of its own."""
     return bool(part_classes(hint))
 
 
 def words_for(hint: Any) -> list[str]:
-    """What may be written where this type is wanted, if that is one of a few words."""
+    """List what may be written where this type is wanted, if that is one of a few words."""
     words = [f"{name}(...)" for name in part_classes(hint)]
     for member in union_members(hint):
         words += (
@@ -79,7 +79,7 @@ def field_hints(kind: type) -> dict[str, Any]:
 
 @functools.cache
 def field_docs(kind: type) -> dict[str, str]:
-    """The string below each field of a dataclass, its own or inherited."""
+    """Read the string below each field of a dataclass, its own or inherited."""
     body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     assert isinstance(body, ast.ClassDef)
     docs: dict[str, str] = {}
@@ -105,8 +105,8 @@ def union_members(hint: Any) -> tuple[Any, ...]:
 
 
 def part_classes(hint: Any) -> dict[str, type]:
-    """The dataclasses that may stand where this type does: itself and all derived from it, a user's
-    own among them, but no abstract one.
+    """List the dataclasses that may stand where this type does: itself and all derived from it, a
+    user's own among them, but no abstract one.
     """
     return {
         part_name(kind): kind
@@ -124,8 +124,8 @@ def _derived(kind: type) -> Iterator[type]:
 
 
 def origin_of(kind: type | None) -> dict[str, str]:
-    """What names a part: its class, and for a user's own the file that defines it, whose content
-    must stay what it was.
+    """Return what names a part: its class, and for a user's own the file that defines it, whose
+    content must stay what it was.
     """
     if kind is None:
         return {}

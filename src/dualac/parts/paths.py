@@ -26,8 +26,8 @@ def options(
     prefix: str = "",
     of: str = "",
 ) -> Iterator[Option]:
-    """Every value of a tree that can be set, by path: `explorer.target_kl`, and `explorer.optimism`
-    itself where another part could stand.
+    """List every value of a tree that can be set, by path: `explorer.target_kl`, and
+    `explorer.optimism` itself where another part could stand.
 
     `instead`: parts that will stand at these paths. `of`: the paper's symbol for the whole, as its
     help has it in parentheses; it stands before the help of its parts.
@@ -45,7 +45,7 @@ def options(
 
 
 def replaced(thing: Any, changes: dict[str, Any]) -> Any:
-    """The tree with other values at these paths, all at once, so that only the whole is judged.
+    """Return the tree with other values at these paths, all at once: only the whole is checked.
 
     A part that is itself replaced is then changed by the paths below it.
     """
@@ -64,8 +64,8 @@ def replaced(thing: Any, changes: dict[str, Any]) -> Any:
 
 
 def changes(one: Any, other: Any, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where two trees differ: the path, and what stands there in each. Parts of different kinds
-    differ as wholes.
+    """List where two trees differ: the path, and what stands there in each. Parts of different
+    kinds differ as wholes.
     """
     for f in dataclasses.fields(one):
         mine, theirs = getattr(one, f.name), getattr(other, f.name)

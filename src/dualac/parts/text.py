@@ -18,7 +18,7 @@ MOST_SEEDS = 10_000
 
 
 def to_python(thing: Any) -> str:
-    """As one would write it, defaults left out: `OptimisticActor(target_kl=0.1)`."""
+    """Write a part as one would, defaults left out: `OptimisticActor(target_kl=0.1)`."""
     if not dataclasses.is_dataclass(thing) or isinstance(thing, type):
         return repr(thing)
     words = []
@@ -32,7 +32,7 @@ def to_python(thing: Any) -> str:
 
 
 def parse(hint: Any, text: str) -> Any:
-    """A word of the command line as a value of this type."""
+    """Read a word of the command line as a value of this type."""
     members = union_members(hint)
     if part_classes(hint):
         return _parse_part(part_classes(hint), text)
@@ -54,7 +54,7 @@ def parse(hint: Any, text: str) -> Any:
 
 
 def parse_count(text: str) -> int:
-    """A whole number as people write it: 200k, 1M, 1_000."""
+    """Read a whole number as people write it: 200k, 1M, 1_000."""
     scale = {"k": 1_000, "m": 1_000_000}.get(text[-1:].lower(), 1)
     try:
         number = Decimal(text[:-1]) * scale if scale > 1 else Decimal(int(text))
@@ -74,7 +74,7 @@ def format_steps(number: float) -> str:
 
 
 def parse_seeds(text: str) -> list[int]:
-    """How many (2 is 0 and 1), which ones from where to where (3-5), or each (0,2,7)."""
+    """Read a number of seeds (2 is 0 and 1), a range (3-5) or a list (0,2,7)."""
     first, dash, last = text.partition("-")
     if "," in text:
         found = [parse_count(word) for word in text.split(",")]
@@ -108,7 +108,7 @@ def one_line(text: str) -> str:
 
 
 def _parse_part(parts: dict[str, type], text: str) -> Any:
-    """`Held(0.25)`: a call of a known part, its arguments literals or such calls. Nothing is
+    """Read `Held(0.25)`: a call of a known part, its arguments literals or such calls. Nothing is
     evaluated.
     """
     advice = f"write one of {', '.join(name + '(...)' for name in parts)}"

@@ -15,7 +15,7 @@ PACKAGE = "dualac."
 
 
 def load(path: Path) -> ModuleType:
-    """The module that a file is. Loaded once, whatever it is called by."""
+    """Load the module that a file is, once, whatever it is called by."""
     return _load(str(path.resolve()))
 
 
@@ -45,7 +45,7 @@ def _load(path: str) -> ModuleType:
 
 
 def source(kind: type) -> Path | None:
-    """The file that defines a class of a user's own; None for one of the library's."""
+    """Return the file that defines a class of a user's own; None for one of the library's."""
     if kind.__module__.startswith(PACKAGE):
         return None
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
@@ -58,8 +58,8 @@ def digest(path: Path) -> str:
 
 @functools.cache
 def loaded_digest(path: Path) -> str:
-    """Of the file as it was when this process first asked: what it says later is not what is
-    running.
+    """Return the digest of the file as it was when this process first needed it: what it says later
+    is not what is running.
     """
     return digest(path)
 

@@ -184,7 +184,7 @@ def saturation(argv: list[str]) -> int:
     )
     args = parse_picture(parser, argv)
     if len(args.paths) > 6:
-        raise UsageError("more than six runs cannot be told apart in one picture")
+        raise UsageError("more than six runs cannot be distinguished in one picture")
     import numpy as np
 
     from dualac.analysis.figures import theory as draw
