@@ -9,7 +9,7 @@ from jaxtyping import Array
 from dualac.agents.algorithm import Algorithm
 from dualac.agents.optimizer import Trained
 from dualac.agents.pessimism import spread
-from dualac.agents.update import State, agent_view, optimist, sample_noise, update
+from dualac.agents.update import State, agent_view, explorer_distribution, sample_noise, update
 from dualac.ops import length
 from dualac.types import Agent, Key, Metrics, Spec, Transition
 
@@ -78,7 +78,7 @@ def exploit(row: Algorithm, state: State, memory: tuple[()], obs: Array) -> tupl
     """Return the action of the actor that is judged, without noise."""
     if row.judged == "policy":
         return row.policy.exploit(state.policy, obs), memory
-    return optimist(row, state, obs).mode(), memory
+    return explorer_distribution(row, state, obs).mode(), memory
 
 
 def value(row: Algorithm, state: State, obs: Array, action: Array) -> Array:

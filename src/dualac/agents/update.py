@@ -39,7 +39,7 @@ def agent_view(row: Algorithm, state: State) -> AgentView:
     )
 
 
-def optimist(row: Algorithm, state: State, obs: Array) -> TanhNormal:
+def explorer_distribution(row: Algorithm, state: State, obs: Array) -> TanhNormal:
     """Return the distribution of the explorer, where it is the one who is judged."""
     return row.explorer.distribution(state.explorer, agent_view(row, state), obs)
 
@@ -81,7 +81,7 @@ def successor(row: Algorithm, state: State, next_obs: Array, noise: Normals) -> 
     """Return the action of the TD target, and what being there is worth beyond its value."""
     if row.judged == "policy":
         return row.policy.backup(state.policy, next_obs, noise)
-    action, log_prob = optimist(row, state, next_obs).sample(noise)
+    action, log_prob = explorer_distribution(row, state, next_obs).sample(noise)
     return action, row.policy.bonus(state.policy, log_prob)
 
 

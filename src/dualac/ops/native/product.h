@@ -19,7 +19,7 @@
 #define BLOCK 6
 #endif
 #define PANEL (2 * LANES)
-#define NEAR 256 /* numbers that rows may be apart to be read where they are */
+#define NEAR_ROWS 256 /* largest row stride at which b is read without packing */
 
 typedef float Vector __attribute__((vector_size(4 * LANES)));
 typedef int Lanes __attribute__((vector_size(4 * LANES)));
@@ -36,13 +36,13 @@ typedef struct {
   float* c;
   int64_t c_row, c_column;
   const float* bias;  /* added to each row; or NULL */
-  int relu;           /* nothing below zero is kept */
-  const float* above; /* of c's size: only where this is above zero anything is kept; or NULL */
+  int relu;           /* negative results become zero */
+  const float* mask; /* of c's size: results are kept only where this is above zero; or NULL */
   float* sums;        /* of the columns of b; or NULL */
 } Product;
 
-/* A thread's own place for a panel of b, one row of it behind the other. */
-static float* desk(int64_t numbers) {
+/* Return this thread's scratch memory for a packed panel of b. */
+static float* scratch(int64_t numbers) {
   static _Thread_local float* place;
   static _Thread_local int64_t size;
   if (size < numbers) {
@@ -58,8 +58,8 @@ static float* desk(int64_t numbers) {
 }
 
 #if defined(__GNUC__) && !defined(__clang__)
-/* LANES x LANES numbers turned over, in as many rounds as LANES has doublings: in each, pairs of rows exchange every other run of numbers. */
-static inline __attribute__((always_inline)) void turn(const float* from, int64_t from_row, float* to, int64_t to_row) {
+/* LANES x LANES numbers transposed, in as many rounds as LANES has doublings: in each, pairs of rows exchange every other run of numbers. */
+static inline __attribute__((always_inline)) void transpose(const float* from, int64_t from_row, float* to, int64_t to_row) {
   Vector rows[LANES];
   Lanes lane;
   for (int i = 0; i < LANES; i++) lane[i] = i;
@@ -81,17 +81,17 @@ static inline __attribute__((always_inline)) void turn(const float* from, int64_
   for (int i = 0; i < LANES; i++) *(Loose*)(to + i * to_row) = rows[i];
 }
 #else
-static void turn(const float* from, int64_t from_row, float* to, int64_t to_row) {
+static void transpose(const float* from, int64_t from_row, float* to, int64_t to_row) {
   for (int i = 0; i < LANES; i++)
     for (int j = 0; j < LANES; j++) to[j * to_row + i] = from[i * from_row + j];
 }
 #endif
 
-/* Columns [0, width) of b from here on, as rows of `wide` numbers, zeros behind what there is. */
-static void lay_out(Matrix b, int64_t depth, int64_t width, int64_t wide, float* panel) {
+/* Pack columns [0, width) of b as rows of `wide` numbers, padded with zeros. */
+static void pack(Matrix b, int64_t depth, int64_t width, int64_t wide, float* panel) {
   int64_t whole = b.row == 1 && width == wide ? depth / LANES * LANES : 0;
   for (int64_t k = 0; k < whole; k += LANES)
-    for (int64_t j = 0; j < wide; j += LANES) turn(b.of + k + j * b.column, b.column, panel + k * wide + j, wide);
+    for (int64_t j = 0; j < wide; j += LANES) transpose(b.of + k + j * b.column, b.column, panel + k * wide + j, wide);
   for (int64_t k = whole; k < depth; k++) {
     const float* row = b.of + k * b.row;
     if (b.column == 1 && width == PANEL) {
@@ -109,13 +109,13 @@ typedef struct {
   int64_t panel_row, depth;
   float* c;
   int64_t c_row;
-  const float* with; /* the biases, or what must be above zero */
+  const float* with; /* the biases, or the mask */
 } Block;
 
-enum { PLAIN, RELU, ABOVE }; /* what becomes of the sums */
+enum { PLAIN, RELU, MASK }; /* what is done to the sums before they are stored */
 
-/* `across`: a's columns are contiguous, not its rows. All that is constant here the compiler knows: it keeps the sums in registers, addresses cost nothing. */
-static inline __attribute__((always_inline)) void multiply(int rows, int vectors, int across, int then, const Block* block) {
+/* `a_transposed`: a's columns are contiguous, not its rows. All that is constant here the compiler knows: it keeps the sums in registers, addresses cost nothing. */
+static inline __attribute__((always_inline)) void multiply(int rows, int vectors, int a_transposed, int epilogue, const Block* block) {
   Vector sum[BLOCK][2] = {0};
   const float *a = block->a.of, *panel = block->panel;
   const int64_t a_row = block->a.row, a_column = block->a.column, depth = block->depth;
@@ -125,7 +125,7 @@ static inline __attribute__((always_inline)) void multiply(int rows, int vectors
     Vector first = *(const Loose*)b, second = vectors == 2 ? *(const Loose*)(b + LANES) : first;
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++) {
-      float number = across ? a[k * a_column + i] : a[i * a_row + k];
+      float number = a_transposed ? a[k * a_column + i] : a[i * a_row + k];
       sum[i][0] += number * first;
       if (vectors == 2) sum[i][1] += number * second;
     }
@@ -135,11 +135,11 @@ static inline __attribute__((always_inline)) void multiply(int rows, int vectors
 #pragma GCC unroll 2
     for (int half = 0; half < vectors; half++) {
       Vector total = sum[i][half], none = {0};
-      if (then == RELU) {
+      if (epilogue == RELU) {
         total += *(const Loose*)(block->with + half * LANES);
         total = (Vector)((Lanes)total & ~(total <= none)); /* what is no number stays none */
       }
-      if (then == ABOVE) total = (Vector)((Lanes)total & (*(const Loose*)(block->with + i * block->c_row + half * LANES) > none));
+      if (epilogue == MASK) total = (Vector)((Lanes)total & (*(const Loose*)(block->with + i * block->c_row + half * LANES) > none));
       *(Loose*)(block->c + i * block->c_row + half * LANES) = total;
     }
 }
@@ -158,19 +158,19 @@ static inline __attribute__((always_inline)) void multiply(int rows, int vectors
     } \
   }
 KIND(plain, 2, 0, PLAIN)
-KIND(through_relu, 2, 0, RELU)
-KIND(where_above, 2, 0, ABOVE)
-KIND(plain_across, 2, 1, PLAIN)
+KIND(with_relu, 2, 0, RELU)
+KIND(masked, 2, 0, MASK)
+KIND(plain_transposed, 2, 1, PLAIN)
 KIND(narrow, 1, 0, PLAIN)
-KIND(narrow_across, 1, 1, PLAIN)
+KIND(narrow_transposed, 1, 1, PLAIN)
 
-/* Sums that the blocks do not put down themselves: of a panel that is not full, or turned over. */
-static void put_down(const Product* p, int64_t row, int rows, int64_t column, int64_t width, const float* sums) {
+/* Store sums that a block does not store itself: of a partial panel, or a transposed result. */
+static void store(const Product* p, int64_t row, int rows, int64_t column, int64_t width, const float* sums) {
   for (int i = 0; i < rows; i++)
     for (int64_t j = 0; j < width; j++) {
       float sum = sums[i * PANEL + j] + (p->bias ? p->bias[column + j] : 0.0f);
       if (p->relu) sum = sum <= 0.0f ? 0.0f : sum;
-      if (p->above && !(p->above[(row + i) * p->columns + column + j] > 0.0f)) sum = 0.0f;
+      if (p->mask && !(p->mask[(row + i) * p->columns + column + j] > 0.0f)) sum = 0.0f;
       p->c[(row + i) * p->c_row + (column + j) * p->c_column] = sum;
     }
 }
@@ -178,15 +178,15 @@ static void put_down(const Product* p, int64_t row, int rows, int64_t column, in
 static int64_t panels(const Product* p) { return (p->columns + PANEL - 1) / PANEL; }
 static int64_t width(const Product* p, int64_t number) { return p->columns - number * PANEL < PANEL ? p->columns - number * PANEL : PANEL; }
 
-static void add_up(const float* panel, int64_t panel_row, int64_t depth, int64_t columns, float* sums) {
+static void sum_columns(const float* panel, int64_t panel_row, int64_t depth, int64_t columns, float* sums) {
   Vector total[2] = {0};
   for (int64_t k = 0; k < depth; k++)
     for (int half = 0; half * LANES < columns; half++) total[half] += *(const Loose*)(panel + k * panel_row + half * LANES);
   memcpy(sums, total, columns * sizeof(float));
 }
 
-/* A share of a panel's numbers, called into the cache. */
-static void call_for(const Product* p, int64_t number, int64_t share, int64_t shares) {
+/* Prefetch a share of a panel into the cache. */
+static void prefetch(const Product* p, int64_t number, int64_t share, int64_t shares) {
   if (number >= panels(p)) return;
   int64_t column = number * PANEL, columns = width(p, number);
   if (p->b.column == 1) {
@@ -198,42 +198,42 @@ static void call_for(const Product* p, int64_t number, int64_t share, int64_t sh
   }
 }
 
-/* The rows from `first` to before `last` of this panel's columns, from the last of them `down`, or up. */
+/* Multiply rows [first, last) with this panel, from the last row `down`, or up. */
 static void multiply_panel(const Product* p, int64_t number, int64_t first, int64_t last, const Product* next, int down) {
   int64_t column = number * PANEL, columns = width(p, number);
-  int across = p->a.column != 1, full = columns == PANEL, whole = full && p->c_column == 1 && !p->bias == !p->relu;
+  int a_transposed = p->a.column != 1, full = columns == PANEL, whole = full && p->c_column == 1 && !p->bias == !p->relu;
   const float* panel = p->b.of + column;
   int64_t panel_row = p->b.row;
-  if (!full || p->b.column != 1 || p->b.row > NEAR) {
+  if (!full || p->b.column != 1 || p->b.row > NEAR_ROWS) {
     panel_row = columns > LANES ? PANEL : LANES;
-    float* laid_out = desk(p->depth * PANEL);
-    lay_out((Matrix){p->b.of + column * p->b.column, p->b.row, p->b.column}, p->depth, columns, panel_row, laid_out);
-    panel = laid_out;
+    float* packed = scratch(p->depth * PANEL);
+    pack((Matrix){p->b.of + column * p->b.column, p->b.row, p->b.column}, p->depth, columns, panel_row, packed);
+    panel = packed;
   }
-  if (p->sums && !first) add_up(panel, panel_row, p->depth, columns, p->sums + column);
+  if (p->sums && !first) sum_columns(panel, panel_row, p->depth, columns, p->sums + column);
   int64_t blocks = (last - first + BLOCK - 1) / BLOCK; /* as equal as can be */
   for (int64_t done = 0; done < blocks; done++) {
     int64_t i = down ? blocks - 1 - done : done;
     int64_t row = first + i * (last - first) / blocks;
     int rows = (int)(first + (i + 1) * (last - first) / blocks - row);
-    if (!across) number + 1 < panels(p) ? call_for(p, number + 1, i, blocks) : next ? call_for(next, 0, i, blocks) : (void)0;
+    if (!a_transposed) number + 1 < panels(p) ? prefetch(p, number + 1, i, blocks) : next ? prefetch(next, 0, i, blocks) : (void)0;
     _Alignas(64) float sums[BLOCK * PANEL];
     Block block = {{p->a.of + row * p->a.row, p->a.row, p->a.column}, panel, panel_row, p->depth, sums, PANEL, NULL};
     if (whole) {
       block.c = p->c + row * p->c_row + column;
       block.c_row = p->c_row;
-      block.with = p->relu ? p->bias + column : p->above ? p->above + row * p->columns + column : NULL;
+      block.with = p->relu ? p->bias + column : p->mask ? p->mask + row * p->columns + column : NULL;
     }
-    if (panel_row == LANES) (across ? narrow_across : narrow)(rows, &block);
-    else if (across) plain_across(rows, &block);
-    else if (whole && p->relu) through_relu(rows, &block);
-    else if (whole && p->above) where_above(rows, &block);
+    if (panel_row == LANES) (a_transposed ? narrow_transposed : narrow)(rows, &block);
+    else if (a_transposed) plain_transposed(rows, &block);
+    else if (whole && p->relu) with_relu(rows, &block);
+    else if (whole && p->mask) masked(rows, &block);
     else plain(rows, &block);
-    if (!whole) put_down(p, row, rows, column, columns, sums);
+    if (!whole) store(p, row, rows, column, columns, sums);
   }
 }
 
-/* One output for each row: no panel to multiply with. */
+/* Multiply rows with a single column: a dot product each, no panel. */
 static void multiply_by_one_column(const Product* p, int64_t first, int64_t last) {
   for (int64_t i = first; i < last; i++) {
     const float* a = p->a.of + i * p->a.row;
@@ -245,6 +245,6 @@ static void multiply_by_one_column(const Product* p, int64_t first, int64_t last
     float total = 0.0f;
     for (int j = 0; j < LANES; j++) total += all[j];
     for (; k < p->depth; k++) total += a[k] * p->b.of[k];
-    put_down(p, i, 1, 0, 1, &total);
+    store(p, i, 1, 0, 1, &total);
   }
 }
