@@ -30,7 +30,7 @@ from dualac.analysis.summary.problems import problems
 from dualac.analysis.summary.summarise import Choices, Summary, only, summarise
 from dualac.analysis.summary.tables import differences, sensitivity
 from dualac.cli import run
-from dualac.cli.commands.analysis import known_rows
+from dualac.cli.commands.analysis import table_as_data
 from dualac.errors import DataError, UsageError
 from dualac.experiments.adapt import scaled
 from dualac.experiments.expand import expand
@@ -601,7 +601,7 @@ def test_the_commands_make_the_runs_again(tmp_path: Path):
 def test_the_commands_spell_a_part_that_is_another_and_each_schedule(tmp_path: Path):
     """What they say is what the command line makes of it."""
     from dualac.agents.algorithms import ALGORITHMS
-    from dualac.cli.commands.analysis import known_rows
+    from dualac.cli.commands.analysis import table_as_data
     from dualac.parts.as_json import to_json
     from dualac.parts.paths import options, replaced
     from dualac.parts.text import parse
@@ -614,7 +614,7 @@ def test_the_commands_spell_a_part_that_is_another_and_each_schedule(tmp_path: P
         (path / "run.json").write_text(
             json.dumps(to_json(Run("dac", changed, "dmc/cheetah-run", steps=100_000)))
         )
-        (line,) = commands(summary(tmp_path / part, rows=known_rows()))
+        (line,) = commands(summary(tmp_path / part, rows=table_as_data()))
         words = shlex.split(line)
         texts = dict(zip(words[4::2], words[5::2], strict=True))
         hints = {
@@ -815,7 +815,7 @@ def test_the_runs_of_a_shipped_experiment_make_its_figures(tmp_path: Path, name:
             reached=one.steps,
             changes=to_json(one),
         )
-    summary = summarise(read([tmp_path]), Choices(rows=known_rows()))
+    summary = summarise(read([tmp_path]), Choices(rows=table_as_data()))
     assert {picture.name for picture in gallery(summary).pictures} >= set(experiment.figures)
     assert not any("reset" in one.label for one in summary.groups)
     if (
