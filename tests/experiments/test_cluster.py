@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import types
+from collections.abc import Callable
 from unittest.mock import Mock
 
 import pytest
@@ -25,12 +26,13 @@ from tests.experiments.test_sweep import assert_each_committed_once, drive, exec
 from tests.support.runs import ROOT, environment
 from tests.support.toy_units import BROKEN, POISON, toy_experiment, toy_sweep
 
-from dualac import cli
+from dualac.cli.commands import experiments
 from dualac.cli.sweep_progress import Watch
 from dualac.errors import TryAgainError, UsageError
 from dualac.execution import on_ray as on_cluster
 from dualac.execution.local import Effort, Work
-from dualac.execution.on_ray import LOOPBACK, on_ray
+from dualac.execution.on_ray import on_ray
+from dualac.execution.ray_cluster import LOOPBACK, MATCH, USUAL, Ways, read_versions
 from dualac.experiments.expand import expand
 from dualac.experiments.survey import survey
 from dualac.machine.children import COMMAND
@@ -112,14 +114,19 @@ class Ray(types.SimpleNamespace):
         self.cancelled.add(number)
 
 
+ANSWERS = Ways(
+    installed=lambda: True,
+    reach=lambda address: None,
+    theirs=lambda address: SAME,
+    ours=lambda: SAME,
+)
+
+
 @pytest.fixture
 def fake(monkeypatch):
     """Ray is there, and its head answers."""
     made = Ray()
     monkeypatch.setitem(sys.modules, "ray", made)
-    monkeypatch.setattr(on_cluster, "require_reachable", lambda address: None)
-    monkeypatch.setattr(on_cluster, "_versions", lambda address: SAME)
-    monkeypatch.setattr(on_cluster, "version", lambda name: SAME["ray_version"])
     monkeypatch.setenv(LOOPBACK, "")
     monkeypatch.delenv(LOOPBACK)  # what a driver sets goes with the test
     return made
@@ -223,7 +230,7 @@ def test_a_driver_without_the_cluster_s_token_is_told_of_it_in_one_line(
     with pytest.raises(
         UsageError, match=r"wants its token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH"
     ):
-        asked_for_ray(tmp_path / "out", "--address", cluster.address)
+        sweep_on_ray(tmp_path / "out", "--address", cluster.address)
     assert not (tmp_path / "out").exists()
 
 
@@ -234,26 +241,24 @@ def test_a_driver_without_the_cluster_s_token_is_told_of_it_in_one_line(
         ("Socket closed", TryAgainError),
     ],
 )
-def test_what_a_cluster_says_instead_of_its_versions_is_one_line(monkeypatch, said, error):
-    monkeypatch.setattr(on_cluster, "ASK", f"import sys; sys.exit({20 * (said + chr(10))!r})")
+def test_what_a_cluster_says_instead_of_its_versions_is_one_line(said, error):
+    query = f"import sys; sys.exit({20 * (said + chr(10))!r})"
     with pytest.raises(
         error,
         match="RAY_AUTH_TOKEN_PATH"
         if error is UsageError
         else "Socket closed; ray status --address 10",
     ):
-        on_cluster._versions("10.0.0.1:6379")
+        read_versions("10.0.0.1:6379", query)
 
 
-def test_what_is_no_ray_cluster_is_not_waited_for_for_long(monkeypatch):
-    monkeypatch.setattr(on_cluster, "ASK", "import time; time.sleep(60)")
-    monkeypatch.setattr(on_cluster, "ANSWER", 0.1)
+def test_what_is_no_ray_cluster_is_not_waited_for_for_long():
     with pytest.raises(TryAgainError, match="does not answer as a Ray cluster"):
-        on_cluster._versions("10.0.0.1:6379")
+        read_versions("10.0.0.1:6379", "import time; time.sleep(60)", timeout=0.1)
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         (
             {"ray_version": "2.59.1"},
@@ -263,11 +268,11 @@ def test_what_is_no_ray_cluster_is_not_waited_for_for_long(monkeypatch):
     ],
 )
 def test_a_cluster_of_another_version_is_refused_with_the_command_that_installs_it(
-    fake, monkeypatch, tmp_path, changed, told
+    fake, tmp_path, changed, message
 ):
-    monkeypatch.setattr(on_cluster, "_versions", lambda address: SAME | changed)
-    with pytest.raises(UsageError, match=told):
-        asked_for_ray(tmp_path / "out", "--address", "10.0.0.1:6379")
+    ways = ANSWERS._replace(theirs=lambda address: SAME | changed)
+    with pytest.raises(UsageError, match=message):
+        sweep_on_ray(tmp_path / "out", "--address", "10.0.0.1:6379", ways=ways)
     assert not (tmp_path / "out").exists()
 
 
@@ -334,7 +339,7 @@ def test_the_live_view_tells_speed_and_what_is_left(fake, monkeypatch, tmp_path)
         heard.append(message)
         watch(message)
 
-    on_ray(None)(
+    on_ray(None, ANSWERS)(
         [Work([path]) for path in (running, beginning, old, waiting)], report, Flags(), Effort()
     )
     assert [message for message in heard if message.stage == "progress"] == [
@@ -348,7 +353,7 @@ TELL = "tests.experiments.test_cluster:tell"
 
 
 def tell(paths, report, flags):
-    """A work that writes down which command it is told of."""
+    """A work that writes down the command it was started by."""
     (paths[0] / "command").write_text(os.environ[COMMAND])
 
 
@@ -356,7 +361,9 @@ def test_a_worker_on_the_cluster_knows_the_driver_s_command(fake, monkeypatch, t
     """Through what Ray would carry there; the process there was started by somebody else."""
     typed = "dualac sweep smoke --executor ray"
     monkeypatch.setenv(COMMAND, typed)
-    on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort(entry=TELL))
+    on_ray(None, ANSWERS)(
+        [work_on(tmp_path / "a")], lambda message: None, Flags(), Effort(entry=TELL)
+    )
     monkeypatch.delenv(COMMAND)
     (task,) = fake.begun
     assert task() is None
@@ -379,7 +386,7 @@ def test_a_driver_that_is_asked_to_stop_says_how_to_go_on(fake, monkeypatch, tmp
 
     monkeypatch.setattr(fake, "wait", wait)
     before = signal.getsignal(signal.SIGINT)
-    (failure,) = on_ray(None)(
+    (failure,) = on_ray(None, ANSWERS)(
         [work_on(tmp_path / name) for name in "abc"], lambda message: None, Flags(), Effort()
     )
     assert failure.error.code == 130 and not failure.final
@@ -397,7 +404,7 @@ def test_a_second_ctrl_c_is_obeyed_at_once(fake, monkeypatch, tmp_path):
         lambda pending, **words: (os.kill(os.getpid(), signal.SIGINT), ([], pending))[1],
     )
     with pytest.raises(KeyboardInterrupt):
-        on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort())
+        on_ray(None, ANSWERS)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort())
 
 
 def test_what_ray_cancels_stops_its_worker_and_waits_for_it(tmp_path):
@@ -427,16 +434,15 @@ def work_on(path):
     return Work([path], prepare=prepare_toy)
 
 
-@pytest.fixture
-def hours(monkeypatch):
+def seconds() -> Callable[[], float]:
     """A clock that goes on by a second with each look at it."""
-    monkeypatch.setattr(on_cluster.time, "monotonic", itertools.count().__next__)
+    return itertools.count().__next__
 
 
-def test_a_head_that_stays_silent_is_lost(fake, hours, monkeypatch, tmp_path):
+def test_a_head_that_stays_silent_is_lost(fake, monkeypatch, tmp_path):
     monkeypatch.setattr(fake, "wait", lambda pending, **words: ([], pending))
     knock = Mock(side_effect=[None] * 3 + [SILENCE] * 40)
-    monkeypatch.setattr(on_cluster, "require_reachable", knock)
+    ways = ANSWERS._replace(reach=knock, clock=seconds())
     with pytest.raises(
         TryAgainError,
         match=(
@@ -444,19 +450,21 @@ def test_a_head_that_stays_silent_is_lost(fake, hours, monkeypatch, tmp_path):
             r"command again"
         ),
     ):
-        on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort())
+        on_ray(None, ways)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort())
     assert 10 < knock.call_count < 40
 
 
-def test_a_head_that_is_silent_for_a_while_is_not_lost(fake, hours, monkeypatch, tmp_path):
+def test_a_head_that_is_silent_for_a_while_is_not_lost(fake, monkeypatch, tmp_path):
     knock = Mock(side_effect=[SILENCE] * 20 + [None] + [SILENCE] * 20 + [None])
     monkeypatch.setattr(
         fake,
         "wait",
         lambda pending, **words: ([], pending) if knock.call_count < 41 else (pending, []),
     )
-    monkeypatch.setattr(on_cluster, "require_reachable", knock)
-    assert on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort()) == []
+    ways = ANSWERS._replace(reach=knock, clock=seconds())
+    assert (
+        on_ray(None, ways)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort()) == []
+    )
 
 
 def test_what_ray_loses_with_its_head_is_no_failure_of_a_run(fake, monkeypatch, tmp_path):
@@ -464,24 +472,26 @@ def test_what_ray_loses_with_its_head_is_no_failure_of_a_run(fake, monkeypatch, 
         raise Ray.RayError("the node died")
 
     fake.end = lost
-    (failure,) = on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort())
+    (failure,) = on_ray(None, ANSWERS)(
+        [work_on(tmp_path / "a")], lambda message: None, Flags(), Effort()
+    )
     assert "the node died" in str(failure.error) and not failure.final
-    monkeypatch.setattr(on_cluster, "require_reachable", Mock(side_effect=SILENCE))
+    ways = ANSWERS._replace(reach=Mock(side_effect=SILENCE))
     with pytest.raises(TryAgainError, match="head of the Ray cluster"):
-        on_ray(None)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort())
+        on_ray(None, ways)([work_on(tmp_path / "a")], lambda message: None, Flags(), Effort())
 
 
 def test_another_patch_of_python_is_taken_where_ray_is_told_to(fake, monkeypatch):
     patched = ".".join(platform.python_version_tuple()[:2]) + ".99"
-    monkeypatch.setattr(on_cluster, "_versions", lambda address: SAME | {"python_version": patched})
+    ways = ANSWERS._replace(theirs=lambda address: SAME | {"python_version": patched})
     with pytest.raises(UsageError, match=patched):
-        on_ray("10.0.0.1:6379")
-    monkeypatch.setenv(on_cluster.MATCH, "minor")
-    on_ray("10.0.0.1:6379")
+        on_ray("10.0.0.1:6379", ways)
+    monkeypatch.setenv(MATCH, "minor")
+    on_ray("10.0.0.1:6379", ways)
 
 
 @pytest.mark.parametrize(
-    ("address", "told"),
+    ("address", "value"),
     [
         (None, "0"),
         ("127.0.0.1:6379", "0"),
@@ -490,44 +500,38 @@ def test_another_patch_of_python_is_taken_where_ray_is_told_to(fake, monkeypatch
         ("10.0.0.1:6379", None),
     ],
 )
-def test_ray_stays_on_the_loopback_where_the_cluster_does(fake, address, told):
-    assert on_ray(address)([], lambda message: None, Flags(), Effort()) == []
-    assert os.environ.get(LOOPBACK) == told
+def test_ray_stays_on_the_loopback_where_the_cluster_does(fake, address, value):
+    assert on_ray(address, ANSWERS)([], lambda message: None, Flags(), Effort()) == []
+    assert os.environ.get(LOOPBACK) == value
 
 
-def asked_for_ray(out, *words):
-    """The command, as typed; what it refuses it refuses before it writes."""
-    cli.run(
-        [
-            "sweep",
-            "--algorithms",
-            "sac",
-            "--tasks",
-            "gym/Pendulum-v1",
-            "--seeds",
-            "1",
-            "--out",
-            str(out),
-            "--executor",
-            "ray",
-            *words,
-        ]
+def sweep_on_ray(out, *words, ways=USUAL):
+    """Type the command; what it refuses it refuses before it writes."""
+    grid = [
+        "--algorithms",
+        "sac",
+        "--tasks",
+        "gym/Pendulum-v1",
+        "--seeds",
+        "1",
+        "--executor",
+        "ray",
+    ]
+    experiments.sweep(
+        [*grid, "--out", str(out), *words], on_ray=lambda address: on_ray(address, ways)
     )
 
 
-def test_without_ray_the_command_that_installs_it_is_told_and_nothing_is_written(
-    monkeypatch, tmp_path
-):
-    monkeypatch.setattr(on_cluster.importlib.util, "find_spec", lambda name: None)
+def test_without_ray_the_command_that_installs_it_is_named_and_nothing_is_written(tmp_path):
     with pytest.raises(UsageError, match=r"pip install 'dualac\[ray\]'"):
-        asked_for_ray(tmp_path / "out")
+        sweep_on_ray(tmp_path / "out", ways=ANSWERS._replace(installed=lambda: False))
     assert not (tmp_path / "out").exists()
 
 
-def test_a_cluster_that_does_not_answer_is_one_line_and_nothing_is_written(monkeypatch, tmp_path):
-    monkeypatch.setattr(on_cluster.importlib.util, "find_spec", lambda name: name)
+def test_a_cluster_that_does_not_answer_is_one_line_and_nothing_is_written(tmp_path):
+    ways = USUAL._replace(installed=lambda: True)
     with pytest.raises(
         TryAgainError, match=r"no Ray cluster answers at 127\.0\.0\.1:1 .*ray start --head"
     ):
-        asked_for_ray(tmp_path / "out", "--address", "127.0.0.1:1")
+        sweep_on_ray(tmp_path / "out", "--address", "127.0.0.1:1", ways=ways)
     assert not (tmp_path / "out").exists()

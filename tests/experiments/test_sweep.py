@@ -106,10 +106,10 @@ def test_a_failure_is_told_of_when_it_happens(swept):
     watch = Watch(shown, swept[1].units)
     for message in failed:
         watch(message)
-    told = shown.export_text()
-    assert told.count("set aside") == 4
-    assert "gym/Pendulum-v1 rr2 seed 90002: the toy is broken" in told
-    assert "4 failed" in told
+    shown_text = shown.export_text()
+    assert shown_text.count("set aside") == 4
+    assert "gym/Pendulum-v1 rr2 seed 90002: the toy is broken" in shown_text
+    assert "4 failed" in shown_text
 
 
 def seen(units: list[Unit], height: int, running=()) -> list[str]:

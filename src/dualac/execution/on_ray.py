@@ -8,22 +8,16 @@ machine, and goes on from its last checkpoint wherever it is begun again.
 
 import contextlib
 import functools
-import importlib.util
-import json
 import os
-import platform
 import queue
 import signal
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from dualac.errors import DualacError, Interrupted, TryAgainError, UsageError
+from dualac.execution import ray_cluster
 from dualac.execution.local import Effort, Failure, Work, may_go_better
 from dualac.machine.children import COMMAND, Child, describe_end
 from dualac.machine.messages import (
@@ -42,21 +36,8 @@ from dualac.runs.rows import last_rows
 from dualac.training.run import Flags
 
 LOOK_EVERY = 2.0  # seconds between two looks at the directories of the runs that are under way
-# Ray listens to the whole network, and whoever reaches it can run code here. With this, meant for
-# other systems, it binds to the loopback alone.
-LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-MATCH = "RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL"
-# seconds without an answer after which the head is taken for lost: after 60 Ray ends the whole
-# process, with code 1
-HEAD_LOST = 30.0
-# seconds that a cluster has to tell its versions, and Ray to be imported on a busy machine
-ANSWER = 60.0
-ASK = """
-import sys
-from ray._raylet import GcsClient
-client = GcsClient(address=sys.argv[1])
-print(client.internal_kv_get(b"CLUSTER_METADATA", namespace=b"cluster").decode())
-"""
+
+Executor = Callable[[list[Work], Report, Flags, Effort], list[Failure]]
 
 
 class Died(Exception):
@@ -65,144 +46,29 @@ class Died(Exception):
     """
 
 
-def on_ray(address: str | None) -> Callable[[list[Work], Report, Flags, Effort], list[Failure]]:
+def on_ray(address: str | None, ways: ray_cluster.Ways = ray_cluster.USUAL) -> Executor:
     """Make an executor on the cluster at this address, or on one of this machine alone, bound to
     the loopback.
 
     Whether there is one is checked here, before anybody writes down that a sweep began.
     """
-    if importlib.util.find_spec("ray") is None:
+    if not ways.installed():
         raise UsageError(
             "--executor ray needs Ray: pip install 'dualac[ray]'; --executor local needs nothing"
         )
     if address is not None:
-        require_reachable(address)
-        require_same_versions(address, _versions(address))
+        ways.reach(address)
+        ray_cluster.require_same_versions(address, ways.theirs(address), ways.ours())
 
     def execute(works: list[Work], report: Report, flags: Flags, effort: Effort) -> list[Failure]:
-        ray = _ray(loopback=address is None or _is_loopback(address))
-        _connect(ray, address)
+        ray = ray_cluster.connect(address)
         try:
-            return _Watch(ray, works, report).until_done(flags, effort)
+            head = ray_cluster.Head(ray.get_runtime_context().gcs_address, ways)
+            return _Watch(ray, head, works, report).until_done(flags, effort)
         finally:
             ray.shutdown()
 
     return execute
-
-
-def _ray(*, loopback: bool) -> Any:
-    if loopback:
-        os.environ[LOOPBACK] = "0"  # read when it is imported
-    import ray
-
-    return ray
-
-
-def _is_loopback(address: str) -> bool:
-    """Ray would look for such a head at this machine's address in the network, where one that is
-    bound to the loopback does not answer.
-    """
-    host = address.rpartition(":")[0]
-    return host in ("localhost", "::1") or host.startswith("127.")
-
-
-def _connect(ray: Any, address: str | None) -> None:
-    quiet = {"log_to_driver": False, "logging_level": "error", "configure_logging": True}
-    try:
-        if address is None:
-            ray.init(include_dashboard=False, **quiet)
-        else:
-            ray.init(address=address, **quiet)
-    except Exception as error:  # Ray's own errors have no common base
-        cause = " ".join(str(error).split())[:300]
-        raise TryAgainError(
-            f"Ray refuses at {address or 'this machine'}: {cause}; ray status --address "
-            f"{address or 'auto'} tells more"
-        ) from None
-
-
-def require_reachable(address: str) -> None:
-    """Refuse an address where nobody answers: Ray itself tries for minutes."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or "/" in host:
-        raise UsageError(
-            f"--address is HOST:PORT of the cluster's head, such as 10.0.0.1:6379, not {address!r}"
-        )
-    try:
-        socket.create_connection((host, int(port)), timeout=5).close()
-    except (OSError, OverflowError) as error:
-        raise TryAgainError(
-            f"no Ray cluster answers at {address} ({error}); on its head: ray start --head "
-            f"--port={port}"
-        ) from None
-
-
-class _Head:
-    """Whether the head of the cluster still answers. With it the cluster is lost, but nothing else
-    is.
-    """
-
-    def __init__(self, address: str) -> None:
-        self._address, self._heard = address, time.monotonic()
-
-    def require(self, *, at_once: bool = False) -> None:
-        try:
-            require_reachable(self._address)
-            self._heard = time.monotonic()
-        except TryAgainError:
-            if at_once or time.monotonic() - self._heard > HEAD_LOST:
-                text = (
-                    f"the head of the Ray cluster at {self._address} is lost; start the cluster "
-                    "and the same command again: it goes on"
-                )
-                raise TryAgainError(text) from None
-
-
-def _versions(address: str) -> dict[str, str]:
-    """Read what the cluster runs on, in a process of its own: Ray repeats itself for twenty lines
-    where a token is wrong, and aborts without any.
-    """
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", ASK, address],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=ANSWER,
-        )
-    except subprocess.TimeoutExpired:
-        raise TryAgainError(
-            f"what is at {address} does not answer as a Ray cluster; ray status --address "
-            f"{address} tells more"
-        ) from None
-    if done.returncode == 0:
-        return json.loads(done.stdout)
-    if "authentication token" in done.stderr.lower():
-        raise UsageError(
-            f"the Ray cluster at {address} wants its token: set RAY_AUTH_MODE=token and "
-            "RAY_AUTH_TOKEN_PATH=FILE, a copy of its head's"
-        )
-    last = " ".join(done.stderr.split())[-300:]
-    raise TryAgainError(
-        f"Ray refuses at {address}: {last}; ray status --address {address} tells more"
-    )
-
-
-def require_same_versions(address: str, theirs: dict[str, str]) -> None:
-    """Refuse a cluster that would refuse this driver: of another version, Ray's or Python's."""
-    ours = {"ray_version": version("ray"), "python_version": platform.python_version()}
-    if theirs["ray_version"] != ours["ray_version"]:
-        raise UsageError(
-            f"the cluster at {address} has Ray {theirs['ray_version']}, this driver "
-            f"{ours['ray_version']}: pip install ray=={theirs['ray_version']}"
-        )
-    numbers = 2 if os.environ.get(MATCH) == "minor" else 3  # numbers of a version that Ray compares
-    if theirs["python_version"].split(".")[:numbers] != ours["python_version"].split(".")[:numbers]:
-        raise UsageError(
-            f"the cluster at {address} has Python {theirs['python_version']}, this driver "
-            f"{ours['python_version']}: "
-            f"uv venv --python {theirs['python_version']} and install dualac[ray] there"
-        )
 
 
 def carry_out(paths: list[str], threads: int, options: tuple[str, ...], command: str) -> str | None:
@@ -270,15 +136,16 @@ def _environment(command: str) -> dict[str, str]:
 
 
 class _Watch:
-    def __init__(self, ray: Any, works: list[Work], report: Report) -> None:
-        self._ray, self._works, self._report = ray, works, report
-        self._head = _Head(ray.get_runtime_context().gcs_address)
+    """Hands works to Ray, and follows them to their end."""
+
+    def __init__(self, ray: Any, head: ray_cluster.Head, works: list[Work], report: Report) -> None:
+        self._ray, self._head, self._works, self._report = ray, head, works, report
         self._signals: list[int] = []  # the signals that ask it to stop
         self._left: list[Path] = []  # what was not done because of them
 
     def until_done(self, flags: Flags, effort: Effort) -> list[Failure]:
-        """SIGINT and SIGTERM are passed on to the workers, which checkpoint and stop; those still
-        waiting are not started.
+        """Carry out all works. SIGINT and SIGTERM are passed on to the workers, which write a
+        checkpoint and stop; works that still wait are not started.
         """
         failures: list[Failure] = []
         with self._noting_signals():
@@ -323,12 +190,12 @@ class _Watch:
     def _noting_signals(self) -> Iterator[None]:
         before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-        def ask(number: int, frame: object) -> None:
+        def note(number: int, frame: object) -> None:
             self._signals.append(number)
             signal.signal(number, before[signal.Signals(number)])  # a second one is obeyed at once
 
         for number in before:
-            signal.signal(number, ask)
+            signal.signal(number, note)
         try:
             yield
         finally:

@@ -3,6 +3,7 @@
 import argparse
 import functools
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ SET_ASIDE = 3  # the exit code of a sweep that went to its end with runs that fa
 MOST_REASONS = 10
 
 
-def sweep(argv: list[str]) -> int:
+def sweep(argv: list[str], *, on_ray: Callable[[str | None], Any] | None = None) -> int:
     """Run an experiment: dualac sweep benchmark --scale small; dualac sweep --algorithms dac,sac
     --tasks dmc/cheetah-run --seeds 2 --steps 50k
     """
@@ -37,7 +38,7 @@ def sweep(argv: list[str]) -> int:
     try:
         if args.plan:
             return _show_plan(experiment, expand(experiment), out, args)
-        return _carry_out(experiment, out, args)
+        return _carry_out(experiment, out, args, on_ray)
     except OSError as error:
         if error.filename is None:  # standard output
             raise
@@ -279,13 +280,18 @@ def _scale_note(args: argparse.Namespace) -> str:
     return f" (scale {args.scale}: fewer tasks, seeds and steps than the paper's)"
 
 
-def _carry_out(experiment: Any, out: Path, args: argparse.Namespace) -> int:
+def _carry_out(
+    experiment: Any,
+    out: Path,
+    args: argparse.Namespace,
+    on_ray: Callable[[str | None], Any] | None,
+) -> int:
     from dualac.cli.sweep_progress import Watch
     from dualac.experiments.expand import expand
     from dualac.experiments.survey import count_states, survey
     from dualac.experiments.sweep import Orders, sweep
 
-    executor = _executor(args)
+    executor = _executor(args, on_ray)
     units = survey(expand(experiment), out)
     done = count_states(units)["done"]
     console.print(
@@ -298,14 +304,14 @@ def _carry_out(experiment: Any, out: Path, args: argparse.Namespace) -> int:
     return _show_outcome(outcome, out)
 
 
-def _executor(args: argparse.Namespace) -> Any:
-    if args.executor == "ray":
+def _executor(args: argparse.Namespace, on_ray: Callable[[str | None], Any] | None) -> Any:
+    if args.executor == "local":
+        from dualac.execution.local import launch
+
+        return launch
+    if on_ray is None:
         from dualac.execution.on_ray import on_ray
-
-        return on_ray(args.address)
-    from dualac.execution.local import launch
-
-    return launch
+    return on_ray(args.address)
 
 
 def _show_outcome(outcome: Any, out: Path) -> int:
