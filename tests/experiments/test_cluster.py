@@ -35,7 +35,7 @@ from dualac.execution.on_ray import on_ray
 from dualac.execution.ray_cluster import LOOPBACK, MATCH, USUAL, Ways, read_versions
 from dualac.experiments.expand import expand
 from dualac.experiments.survey import survey
-from dualac.machine.children import COMMAND
+from dualac.machine.command import COMMAND
 from dualac.machine.messages import Progress
 from dualac.training.run import Flags, prepare
 

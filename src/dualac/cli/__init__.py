@@ -17,7 +17,7 @@ from dualac.cli.commands import (
     training,
 )
 from dualac.errors import DualacError, TryAgainError, UsageError
-from dualac.machine.children import COMMAND
+from dualac.machine.command import COMMAND
 from dualac.machine.disk import is_disk_trouble, refusal
 from dualac.parts.text import nearest, one_line
 

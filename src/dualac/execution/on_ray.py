@@ -19,7 +19,8 @@ from typing import Any
 from dualac.errors import DualacError, Interrupted, TryAgainError, UsageError
 from dualac.execution import ray_cluster
 from dualac.execution.local import Effort, Failure, Work, may_go_better
-from dualac.machine.children import COMMAND, Child, describe_end
+from dualac.machine.children import Child, describe_end
+from dualac.machine.command import COMMAND
 from dualac.machine.messages import (
     Assignment,
     ErrorMessage,

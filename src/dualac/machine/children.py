@@ -16,9 +16,6 @@ from typing import Any
 
 from dualac.machine.messages import Message, from_line
 
-# The environment variable that tells a process which command it was started by.
-COMMAND = "DUALAC_COMMAND"
-
 
 def die_with_parent(number: signal.Signals) -> None:
     """Ask Linux for this signal when the thread that started this process ends, however it ends."""

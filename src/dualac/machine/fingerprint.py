@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from dualac.machine.children import COMMAND
+from dualac.machine.command import COMMAND
 from dualac.machine.compilation import cpu_model
 from dualac.machine.cores import usable_cores
 from dualac.parts.as_json import difference
