@@ -80,10 +80,10 @@ def test_environments_without_a_seed_differ():
     [("cheetah", "run"), ("fish", "swim"), ("manipulator", "bring_ball"), ("quadruped", "run")],
 )
 def test_the_numbers_are_dm_controls_own_in_the_declared_order(domain, task):
-    without_optimizers, env = _suite()[0].load(domain, task), make(f"dmc/{domain}-{task}")
-    without_optimizers.task._random = np.random.RandomState(4)
-    spec = without_optimizers.action_spec()
-    step, (observation, _) = without_optimizers.reset(), env.reset(seed=4)
+    original, env = _suite()[0].load(domain, task), make(f"dmc/{domain}-{task}")
+    original.task._random = np.random.RandomState(4)
+    spec = original.action_spec()
+    step, (observation, _) = original.reset(), env.reset(seed=4)
     for end in (-1.0, 1.0):
         assert np.array_equal(
             observation,
@@ -91,7 +91,7 @@ def test_the_numbers_are_dm_controls_own_in_the_declared_order(domain, task):
                 np.float32
             ),
         )
-        step = without_optimizers.step(spec.minimum if end < 0 else spec.maximum)
+        step = original.step(spec.minimum if end < 0 else spec.maximum)
         observation, reward, *_ = env.step(np.full(spec.shape, end))
         assert reward == step.reward
 
