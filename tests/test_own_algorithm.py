@@ -88,15 +88,15 @@ def test_an_identity_depends_on_what_the_file_says(mine, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "reason"),
     [
         ("{}:cautios", "did you mean cautious"),
         ("nowhere.py:x", "there is no file"),
         ("{}:LowerHalf", "no Algorithm called 'LowerHalf'; it has cautious"),
     ],
 )
-def test_what_is_not_there_is_one_line(mine, name, told):
-    with pytest.raises(UsageError, match=told):
+def test_what_is_not_there_is_one_line(mine, name, reason):
+    with pytest.raises(UsageError, match=reason):
         presets.find_algorithm(name.format(mine.rpartition(":")[0]))
 
 
@@ -196,7 +196,7 @@ def test_a_policy_of_one_s_own_explores_by_its_own_randomness(chain, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "reason"),
     [
         (
             "@dataclass(frozen=True)\nclass Half(Pessimism):\n    def backup(self, state, zs, "
@@ -212,7 +212,7 @@ def test_a_policy_of_one_s_own_explores_by_its_own_randomness(chain, tmp_path):
     ],
 )
 def test_a_part_that_is_not_whole_is_refused_in_a_sentence_when_the_row_is_built(
-    tmp_path, body, told
+    tmp_path, body, reason
 ):
     heads = (
         "dataclasses import dataclass",
@@ -230,7 +230,7 @@ def test_a_part_that_is_not_whole_is_refused_in_a_sentence_when_the_row_is_built
         + "row = Algorithm(Half(), Soft(), FromPolicy(), Scalar())\n"
     )
     (tmp_path / "half.py").write_text(text)
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=reason):
         presets.find_algorithm(f"{tmp_path / 'half.py'}:row")
 
 

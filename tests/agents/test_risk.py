@@ -345,10 +345,10 @@ class Plain:
 def test_the_bandit_hears_what_its_authors_say_and_moves_the_arm_it_played_alone(returns, start):
     state = BANDIT.init(jax.random.key(3))._replace(weights=jnp.full((3,), start))
     plain = Plain([start] * 3)
-    for episode, told in enumerate(returns):
+    for episode, value in enumerate(returns):
         before, arm = np.asarray(state.weights), int(state.arm)
-        state = observe_return(state, jnp.float32(told), jax.random.key(episode))
-        plain.observe_return(arm, told)
+        state = observe_return(state, jnp.float32(value), jax.random.key(episode))
+        plain.observe_return(arm, value)
         np.testing.assert_allclose(state.weights, plain.weights, rtol=1e-3, atol=1e-4)
         assert set(np.flatnonzero(np.asarray(state.weights) != before)) <= {arm}
 
@@ -384,8 +384,8 @@ def test_a_better_episode_makes_its_arm_likelier_and_a_worse_one_less_likely():
     state = observe_return(BANDIT.init(jax.random.key(0)), jnp.float32(10.0), jax.random.key(0))
     arm = int(state.arm)
     better, worse = (
-        observe_return(state, jnp.float32(told), jax.random.key(1)).weights[arm]
-        for told in (30.0, -30.0)
+        observe_return(state, jnp.float32(value), jax.random.key(1)).weights[arm]
+        for value in (30.0, -30.0)
     )
     assert float(better) > float(state.weights[arm]) > float(worse)
 

@@ -328,13 +328,13 @@ def test_a_kind_that_cannot_be_written_is_an_error_of_one_line():
 
 
 def test_the_help_of_a_scalar_begins_with_its_symbol():
-    told = {option.path: option.help for option in options(DAC)}
+    help_of = {option.path: option.help for option in options(DAC)}
     for path, symbol in (
         ("policy.temperature", "alpha"),
         ("explorer.optimism", "beta_o"),
         ("explorer.kl_weight", "tau"),
     ):
-        assert told[f"{path}.start"].startswith(f"{symbol}: ")
+        assert help_of[f"{path}.start"].startswith(f"{symbol}: ")
 
 
 def test_a_part_with_a_slip_of_the_pen_is_recognised():

@@ -262,7 +262,7 @@ def test_an_update_is_critics_then_policy_on_the_new_critics_then_explorer_on_th
 ):
     """By hand from the equations; then any other order is shown to give another answer.
 
-    The temperature leaps, so that the new one can be told from the old.
+    The temperature leaps, so that the new one can be distinguished from the old.
     """
     row = tiny.with_part(
         dac.row, "policy", temperature=dataclasses.replace(dac.row.policy.temperature, lr=1.0)
@@ -303,8 +303,8 @@ def test_an_update_is_critics_then_policy_on_the_new_critics_then_explorer_on_th
 def test_the_pessimism_learns_from_the_critics_before_their_step_and_the_actor_climbs_the_new_one(
     gpl, keys
 ):
-    """GPL, its pessimism leaping so that the new can be told from the old: the target is the old
-    one's, the actor's value the new one's.
+    """GPL, its pessimism leaping so that the new differs from the old: the target is the old one's,
+    the actor's value the new one's.
     """
     row = tiny.with_part(gpl.row, "pessimism", lr=1.0)
     before = gpl.state

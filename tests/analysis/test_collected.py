@@ -22,7 +22,7 @@ TASKS = ["dmc/cheetah-run", "metaworld/hammer"]
 
 @pytest.fixture
 def places(tmp_path: Path) -> tuple[Path, Path]:
-    """Runs in directories, and the same runs in tables."""
+    """Return runs in directories, and the same runs in tables."""
     runs, tables = tmp_path / "runs", tmp_path / "tables"
     write_sweep(runs, {"dac": 0.6, "sac": 0.4}, TASKS, 2, training=500)
     failed = write_run(runs, "td3", reached=40_000)

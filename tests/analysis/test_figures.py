@@ -21,7 +21,7 @@ DUALS = ("train/kl", "train/kl_median", "train/optimism", "train/kl_weight", "tr
 
 
 def run(path: Path, steps: list[int], scale: float = 1.0, names: tuple[str, ...] = DUALS) -> Path:
-    """A run's rows, with two episodes an evaluation."""
+    """Write a run's rows, with two episodes an evaluation."""
     path.mkdir(parents=True)
     evaluations = [
         {"step": step, "return": scale * (step + episode)} for step in steps for episode in (0, 1)
@@ -35,7 +35,7 @@ def run(path: Path, steps: list[int], scale: float = 1.0, names: tuple[str, ...]
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
-    """The figures that were saved, to look into."""
+    """Keep the figures that are saved, to look into."""
     kept: list[Figure] = []
     save = Figure.savefig
     monkeypatch.setattr(

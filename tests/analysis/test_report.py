@@ -86,7 +86,7 @@ def summary(root: Path, **choices: Any) -> Summary:
 
 
 def order(root: Path, kind: Format, *figures: str, out: Path | None = None) -> Order:
-    """A report of one kind with a few of the figures: to draw all takes seconds."""
+    """Write a report of one kind with a few of the figures: to draw all takes seconds."""
     chosen = {name: FIGURES[name] for name in figures}
     return Order((root,), kind, out, None, Choices(), "dualac report", chosen)
 

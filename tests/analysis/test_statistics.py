@@ -55,7 +55,7 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 @pytest.fixture(scope="module")
 def oracle() -> tuple[ModuleType, ModuleType]:
-    """rliable 1.2.0; archived, and it warns of what it uses."""
+    """Import rliable 1.2.0, which is archived and warns of what it uses."""
     import warnings
 
     with warnings.catch_warnings():

@@ -51,7 +51,7 @@ Answer = Callable[..., tuple[int, str, str]]
 
 
 def dualac(*words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
-    """The command, typed beside the toys."""
+    """Type the command beside the toys."""
     where = {"cwd": HERE, "env": {**os.environ, **env}, "stdin": subprocess.DEVNULL}
     return subprocess.run(
         [DUALAC, *map(str, words)],
@@ -96,7 +96,7 @@ def answer_of(done: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Answer:
-    """The command in this process: the same words, lines and codes, without waiting for another
+    """Run the command in this process: the same words, lines and codes, without waiting for another
     Python.
     """
     monkeypatch.chdir(HERE)
@@ -114,14 +114,14 @@ def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.fixture
 def prepared(here: Answer) -> Answer:
-    """The same, up to where training would start."""
+    """Run the same up to where training would start."""
     train = functools.partial(training.train, carry_out=lambda packs, args, usual: 0)
     return functools.partial(here, commands={**cli.COMMANDS, "train": train})
 
 
 @pytest.fixture
 def two_cores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A machine of two, whose leases nobody else knows."""
+    """Make it a machine of two cores, whose leases nobody else knows."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
 
@@ -202,7 +202,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 @pytest.fixture
 def mine(finished: tuple[Path, str], tmp_path: Path) -> Path:
-    """A finished run of one's own, to damage."""
+    """Copy a finished run, to damage."""
     return Path(shutil.copytree(run_path(finished[0]), run_path(tmp_path / "mine")))
 
 
@@ -514,7 +514,7 @@ def test_the_exit_code_and_the_one_line_reach_the_shell(tmp_path: Path):
 
 
 def test_a_reader_that_leaves_early_is_no_error():
-    """dualac list tasks | head -1"""
+    """As in `dualac list tasks | head -1`."""
     command = f"set -o pipefail; '{DUALAC}' list tasks 2>/dev/null | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "dmc/acrobot-swingup\n", "")
@@ -1061,7 +1061,7 @@ def test_a_film_that_cannot_be_written_is_one_line(
 
 @pytest.fixture(scope="session")
 def pendulum(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run on a task that MuJoCo draws."""
+    """Train on a task that MuJoCo draws."""
     pytest.importorskip("dm_control")
     out = tmp_path_factory.mktemp("pendulum")
     words = [

@@ -19,7 +19,7 @@ LOCK = ROOT / "requirements.lock"
 
 
 def examine(**parts) -> tuple[int, str]:
-    """The exit code and the lines of a doctor that neither draws nor trains."""
+    """Return the exit code and the lines of a doctor that neither draws nor trains."""
     console = Console(file=io.StringIO(), width=200, markup=False)
     quick = {"draws_with": lambda: "egl", "train": lambda: None}
     code = doctor.examine(console, **{**quick, **parts})

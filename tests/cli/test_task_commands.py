@@ -109,7 +109,7 @@ def test_an_examination_of_tasks_fails_with_one_of_them(screen):
 
 @pytest.fixture
 def refused(tmp_path, monkeypatch, capsys):
-    """The exit code and the one line of a training that was refused before it wrote anything."""
+    """Return the exit code and the one line of a training that was refused and wrote nothing."""
 
     def answer(*words):
         with pytest.raises(SystemExit) as ended:

@@ -28,7 +28,7 @@ SHORT = Protocol(time_limit=12, eval_episodes=1)
 
 @pytest.fixture(scope="module")
 def fresh():
-    """A DAC on a pendulum as it starts, and 40 steps of someone's life."""
+    """Write a DAC on a pendulum as it starts, and 40 steps of someone's life."""
     import jax
 
     from dualac.inspection.theory_figures import Trained

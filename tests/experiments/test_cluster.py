@@ -353,7 +353,7 @@ TELL = "tests.experiments.test_cluster:tell"
 
 
 def tell(paths, report, flags):
-    """A work that writes down the command it was started by."""
+    """Write down the command it was started by."""
     (paths[0] / "command").write_text(os.environ[COMMAND])
 
 
@@ -435,7 +435,7 @@ def work_on(path):
 
 
 def seconds() -> Callable[[], float]:
-    """A clock that goes on by a second with each look at it."""
+    """Return a clock that goes on by a second with each look at it."""
     return itertools.count().__next__
 
 

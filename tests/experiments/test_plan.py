@@ -69,7 +69,7 @@ def test_sets_of_tasks_are_taken_apart():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "sentence"),
     [
         (dict(seeds=(1, 1)), "each of its seeds once"),
         (dict(seeds=0), "at least one"),
@@ -91,8 +91,8 @@ def test_sets_of_tasks_are_taken_apart():
         (dict(replay_ratios=(0,)), "replay-ratio"),
     ],
 )
-def test_a_plan_that_makes_no_sense_is_refused_in_a_sentence(wrong, told):
-    with pytest.raises(UsageError, match=told):
+def test_a_plan_that_makes_no_sense_is_refused_in_a_sentence(wrong, sentence):
+    with pytest.raises(UsageError, match=sentence):
         expand(grid(**wrong))
 
 
@@ -108,7 +108,7 @@ def test_an_experiment_is_written_as_people_write(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "sentence"),
     [
         (
             lambda: Experiment("mine", "?", Grid(("dac",), (TASK,))),
@@ -118,8 +118,8 @@ def test_an_experiment_is_written_as_people_write(tmp_path):
         (lambda: Contender(("dac"), algorithm=3), "algorithm cannot be 3"),  # pyright: ignore[reportArgumentType]
     ],
 )
-def test_a_part_of_a_plan_that_makes_no_sense_is_refused_where_it_is_written(wrong, told):
-    with pytest.raises(UsageError, match=told):
+def test_a_part_of_a_plan_that_makes_no_sense_is_refused_where_it_is_written(wrong, sentence):
+    with pytest.raises(UsageError, match=sentence):
         wrong()
 
 
@@ -216,7 +216,7 @@ def test_an_experiment_of_one_s_own_stands_in_a_file(tmp_path):
     )
     assert find_experiment(str(file)).name == find_experiment(f"{file}:MINE").name == "mine"
     drawn = file.read_text().replace("seeds=1),)", "seeds=1),), ('nope',)")
-    for text, told in (
+    for text, sentence in (
         ("x = 1", r"has no experiments; .*experiments\.md"),
         ("raise OSError('no luck')", r"no luck; python .* shows where"),
         ("def", "cannot be loaded"),
@@ -224,7 +224,7 @@ def test_an_experiment_of_one_s_own_stands_in_a_file(tmp_path):
     ):
         other = tmp_path / f"f{len(text)}.py"
         other.write_text(text)
-        with pytest.raises(DualacError, match=told):
+        with pytest.raises(DualacError, match=sentence):
             find_experiment(str(other))
     with pytest.raises(
         UsageError, match="no experiment is called 'benchmrk'; did you mean benchmark"

@@ -113,7 +113,7 @@ def test_a_failure_is_told_of_when_it_happens(swept):
 
 
 def seen(units: list[Unit], height: int, running=()) -> list[str]:
-    """The live view of a sweep, as lines."""
+    """Return the live view of a sweep as lines."""
     shown = Console(width=120, height=height, record=True, file=io.StringIO())
     watch = Watch(shown, units, quiet=True)
     for unit in running:

@@ -288,8 +288,8 @@ def test_how_many_threads_share_a_pass_changes_no_bit(helpers: int):
     threads ask for meanwhile.
     """
     cores = usable_cores()[-1:] * helpers
-    told = python("-c", TEAM.replace("{cores}", str(cores)))
-    assert told.stdout.strip() == "the same bits", told.stderr
+    done = python("-c", TEAM.replace("{cores}", str(cores)))
+    assert done.stdout.strip() == "the same bits", done.stderr
 
 
 def test_without_a_compiler_it_is_all_xla_s(tmp_path):
@@ -307,8 +307,8 @@ def test_without_a_compiler_it_is_all_xla_s(tmp_path):
         ("no-such-compiler", "No such file or directory: 'no-such-compiler'"),
         ("false", "false could not compile the kernels"),
     ):
-        told = python("-c", code, CC=compiler, JAX_COMPILATION_CACHE_DIR="").stdout.strip()
-        assert told.startswith("False False ") and why in told
+        answer = python("-c", code, CC=compiler, JAX_COMPILATION_CACHE_DIR="").stdout.strip()
+        assert answer.startswith("False False ") and why in answer
     assert (
         python("-c", code, DUALAC_KERNELS="xla").stdout.strip()
         == "False False DUALAC_KERNELS is xla"

@@ -148,7 +148,7 @@ EXPERIMENT = Experiment("cases", "?", (Grid(("sac",), (TASK,), seeds=len(CASES),
 
 @pytest.fixture
 def out(tmp_path: Path) -> Iterator[Path]:
-    """A sweep's directory with a run in each state; the seed is the number of its case."""
+    """Make a sweep's directory with a run in each state; the seed is the number of its case."""
     runs = expand(EXPERIMENT)
     claim(tmp_path, EXPERIMENT.name, runs)
     for case, run in zip(CASES, runs, strict=True):

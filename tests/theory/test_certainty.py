@@ -338,7 +338,7 @@ def test_where_values_agree_every_gradient_is_finite_and_equal(agreed):
 
 
 def test_small_premia_keep_their_digits():
-    """log E e^x near 0 would lose them: beta Var is 1e-10 here."""
+    """Where log E e^x near 0 would lose them: beta Var is 1e-10 here."""
     small = jnp.asarray([1e-4, -1e-4], jnp.float32)
     assert float(entropic_premium(small, 0.02)) == pytest.approx(1e-10, rel=1e-4)
 

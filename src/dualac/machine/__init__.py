@@ -1,3 +1,3 @@
-"""This computer: its cores, its memory, how programs are compiled on it, and child processes. No
+"""The computer: its cores, its memory, how programs are compiled on it, and child processes. No
 JAX at import.
 """

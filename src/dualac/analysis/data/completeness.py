@@ -40,7 +40,7 @@ def evaluated(run: RunRecord) -> bool:
 
 
 def cells(groups: Sequence[Group], missing: Sequence[PlannedRun] = ()) -> list[Cell]:
-    """The grid of what was begun, and whatever else was planned."""
+    """Lay out the grid of what was begun and of what else was planned."""
     found: dict[tuple[str, str], Cell] = {}
     for one in groups:
         beside = [
@@ -63,8 +63,9 @@ def cells(groups: Sequence[Group], missing: Sequence[PlannedRun] = ()) -> list[C
 
 
 def _planned_label(plan: PlannedRun, groups: Sequence[Group], *, several_ratios: bool) -> str:
-    """What a planned run would be called: as its agent is, if that has begun. A plan knows no
-    settings, so the name is all there is.
+    """Return the label of a planned run: that of its agent, if one has begun.
+
+    A plan knows no settings, so the name is all there is.
     """
     same = [one for one in groups if (one.name, one.replay_ratio) == (plan.name, plan.replay_ratio)]
     named = [one for one in same if one.agent == plan.name]
@@ -82,8 +83,9 @@ def describe_seeds(
     missing: Sequence[PlannedRun] = (),
     tells: Callable[[RunRecord], bool] = evaluated,
 ) -> str:
-    """The end of a caption: how many seeds stand behind it, of how many, and what is missing.
-    `tells` is whether a run has what is shown.
+    """Write the end of a caption: how many seeds stand behind it, and what is missing.
+
+    `tells` says whether a run has what is shown.
     """
     counts = {
         one.label: [

@@ -88,9 +88,10 @@ def group(
     rows: Rows | None = None,
     usual: Mapping[str, Rules] | None = None,
 ) -> Grouped:
-    """Runs by agent and replay ratio, each cell of task and seed once. With `rows`, an agent that
-    is not what its name says is called by how. `usual` are the rules of each suite, where more runs
-    than these decide.
+    """Group runs by agent and replay ratio, each cell of task and seed once.
+
+    With `rows`, an agent that differs from the row of its name is labelled by the difference.
+    `usual` are the rules of each suite, where more runs than these decide.
     """
     runs = list(runs)
     usual = usual or usual_rules(runs)
@@ -99,13 +100,7 @@ def group(
     for run in runs:
         other = _departure(rules(run), usual[run.suite])
         if other and unlike == "refuse":
-            rules_apart = ", ".join(
-                f"{name} {short(value)}, not {short(dict(usual[run.suite])[name])}"
-                for name, value in other
-            )
-            refused.append(
-                (run, f"played by other rules than the rest of {run.suite}: {rules_apart}")
-            )
+            refused.append((run, _refusal(run, other, usual[run.suite])))
             continue
         cells[
             run.name,
@@ -138,6 +133,14 @@ def group(
     )
 
 
+def _refusal(run: RunRecord, other: Rules, usual: Rules) -> str:
+    """Write why a run is left out: its rules beside the usual ones."""
+    differences = ", ".join(
+        f"{name} {short(value)}, not {short(dict(usual)[name])}" for name, value in other
+    )
+    return f"played by other rules than the rest of {run.suite}: {differences}"
+
+
 def standing_for(groups: Sequence[Group], name: str) -> list[Group]:
     """Of each replay ratio, the agent that is what its name says; where there is none, the only one
     of the name.
@@ -156,13 +159,15 @@ def standing_for(groups: Sequence[Group], name: str) -> list[Group]:
 
 
 def settings(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What the agent of a run.json is, flat: `algorithm.explorer.target_kl` -> 0.25."""
+    """Flatten the agent of a run.json: `algorithm.explorer.target_kl` -> 0.25."""
     return dict(_flat({key: value for key, value in spec.items() if key not in NOT_THE_AGENT}))
 
 
 def rules(run: RunRecord) -> Rules:
-    """What its scores depend on beside the agent: the protocol, as far as it concerns the suite,
-    and the simulator's version where it is known.
+    """Return what the scores of a run depend on beside its agent.
+
+    That is the protocol, as far as it concerns the suite, and the simulator's version where it is
+    known.
     """
     protocol = [(name, run.spec["protocol"].get(name)) for name in RULES.get(run.suite, FOR_ALL)]
     return (
@@ -228,8 +233,9 @@ def _departure(ours: Rules, usual: Rules) -> Rules:
 
 
 def _labels(agents: list[Agent], rows: Rows) -> dict[Agent, tuple[str, dict[str, Any]]]:
-    """The name of an agent that is its row in the table, or, without one, in the middle of several;
-    else the name and what differs.
+    """Label each agent by its name, and by what differs where it is not the row of that name.
+
+    Without rows, the agent in the middle of several has the name alone.
     """
     found: dict[Agent, tuple[str, dict[str, Any]]] = {}
     alike = {
@@ -281,8 +287,9 @@ def _plain(value: Any) -> Any:
 
 
 def _middle(trees: dict[Any, dict[str, Any]]) -> Any:
-    """The agent that differs least from all the others of its name: the default of a sensitivity
-    study. None where several do.
+    """Find the agent that differs least from all others of its name, or None where several do.
+
+    In a sensitivity study that is the default.
     """
     paths = {path for tree in trees.values() for path in tree}
     distances = {

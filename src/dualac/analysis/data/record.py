@@ -55,8 +55,9 @@ def describe_run(run: RunRecord) -> Iterator[str]:
 
 
 def _events(run: RunRecord) -> Iterator[str]:
-    """What happened, a line each; where a run was taken up again, in what that differs from the
-    time before.
+    """List the events of a run, a line each.
+
+    Where it was resumed, the line says what differs from the session before.
     """
     before = run.machine
     for event in run.events:
@@ -96,7 +97,7 @@ def _curve(run: RunRecord) -> Iterator[str]:
 
 
 def _spelt(tree: Any) -> str:
-    """A part as one would write it: Fixed(beta=-0.2, ...)."""
+    """Write a part as a user would: Fixed(beta=-0.2, ...)."""
     if isinstance(tree, dict) and "part" in tree:
         fields = {key: value for key, value in tree.items() if key not in ("part", "source")}
         words = (f"{key}={_spelt(value)}" for key, value in fields.items())
