@@ -77,7 +77,7 @@ MISTAKES = {
     "raising": ("wrong", [(STEP, RAISING)]),
     "nan": ("wrong", [("float(np.exp(-3 * distance))", "float(np.log(1.0 - distance))")]),
     "endless": (
-        "wrong",
+        "warning",
         [(TERMINATED, "terminated = False"), (", max_episode_steps=100", "")],
     ),
     "timed": (

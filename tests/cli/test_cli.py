@@ -411,6 +411,7 @@ def test_a_part_is_read_and_never_evaluated(
         ("--critic.layer-norm yes", "algorithm.critic.layer_norm", True),
         ("--pessimism.backup-beta none", "algorithm.pessimism.backup_beta", None),
         ("--protocol.time-limit 5", "protocol.time_limit", 5),
+        ("--time-limit 5", "protocol.time_limit", 5),
     ],
 )  # fmt: skip
 def test_a_good_option_reaches_the_run(

@@ -1,6 +1,7 @@
 """What every environment has in common once it is made: spaces, scaling, limits, seeds."""
 
 import math
+import signal
 import subprocess
 import sys
 
@@ -15,8 +16,10 @@ from tests.support import env_toys
 
 from dualac.envs import Protocol, canonical, make
 from dualac.envs.actions import Scaling
+from dualac.envs.faults.guarded import Guarded
 from dualac.envs.observations import Layout
-from dualac.errors import BrokenEpisodeError, DataError, UsageError
+from dualac.errors import BrokenEpisodeError, DataError, LostEnvironmentError, UsageError
+from dualac.machine.signals import raise_ctrl_c
 
 ZERO = np.zeros(2, np.float32)
 BOUND = st.floats(-(2.0**100), 2.0**100, width=32)
@@ -153,6 +156,32 @@ def test_the_time_limit_shortens(limit, length):
         env.reset(seed=0)
         truncations = [env.step(ZERO)[3] for _ in range(length)]
         assert truncations == [False] * (length - 1) + [True]
+
+
+def length_of_an_episode(env):
+    env.reset(seed=0)
+    for step in range(1, 20_000):
+        terminated, truncated = env.step(ZERO)[2:4]
+        if terminated or truncated:
+            return step, terminated, truncated
+    return None
+
+
+@pytest.mark.parametrize(
+    ("task", "limit", "length"),
+    [("Toy", 0, 10_000), ("Toy", 10_001, 10_001), ("Limited", 0, 12_000), ("Capped", 0, 5)],
+)
+def test_an_episode_without_an_end_is_cut_where_nothing_names_a_limit(task, limit, length):
+    env = make(f"gym/toys/{task}-v0", protocol=Protocol(time_limit=limit))
+    assert [length_of_an_episode(env) for _ in range(2)] == [(length, False, True)] * 2
+
+
+@pytest.mark.parametrize(("task", "limit"), [("Toy", 50), ("Limited", 0), ("Capped", 0)])
+def test_a_user_hears_of_a_limit_that_nobody_named(task, limit):
+    unlimited = Guarded("gym/toys/Toy-v0", Protocol()).warning()
+    assert "cut after 10000 steps" in unlimited
+    assert "--time-limit N" in unlimited
+    assert not Guarded(f"gym/toys/{task}-v0", Protocol(time_limit=limit)).warning()
 
 
 def test_a_time_limit_beyond_the_task_s_own_cap_is_refused():
@@ -412,3 +441,40 @@ def test_a_task_of_gymnasium_s_own_has_one_name():
         == canonical("gym/HalfCheetah-v5")
         == "gym/HalfCheetah-v5"
     )
+
+
+def fourth_step(task, handler):
+    """Take four steps of a task while a handler listens to SIGINT."""
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        env = Guarded(f"gym/toys/{task}-v0", Protocol())
+        env.reset(seed=0)
+        for _ in range(3):
+            env.step(ZERO)
+        with pytest.raises(BaseException) as raised:
+            env.step(ZERO)
+        if isinstance(raised.value, BrokenEpisodeError):
+            env.reset(seed=0)
+            assert env.step(ZERO)[0].tolist() == [1, 1]
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return raised.value
+
+
+@pytest.mark.parametrize("task", ["Interrupts", "Exits", "EndsGenerators"])
+def test_an_environment_that_interrupts_itself_costs_an_episode(task):
+    error = fourth_step(task, raise_ctrl_c)
+    assert isinstance(error, LostEnvironmentError)
+    assert type(error.__cause__).__name__ in str(error)
+
+
+@pytest.mark.parametrize("handler", [raise_ctrl_c, signal.default_int_handler])
+def test_a_ctrl_c_in_a_step_is_the_users(handler):
+    assert isinstance(fourth_step("PressesCtrlC", handler), KeyboardInterrupt)
+
+
+def test_a_reward_that_is_a_text_breaks_the_episode():
+    env = make("gym/toys/Texts-v0")
+    env.reset(seed=0)
+    with pytest.raises(BrokenEpisodeError, match=r"gave the reward '-0\.3', which is not a number"):
+        env.step(ZERO)

@@ -4,6 +4,7 @@ Gymnasium as a user's would be.
 
 from __future__ import annotations
 
+import signal
 from collections import OrderedDict
 from typing import Any
 
@@ -170,6 +171,38 @@ class Equal(Toy):
         return super().reset(seed=seed)
 
 
+class Interrupts(Toy):
+    """Raises what ends a program, at the fourth step of an episode."""
+
+    error: type[BaseException] = KeyboardInterrupt
+
+    def step(self, action: Any) -> Any:
+        if self.steps == 3:
+            raise self.error
+        return super().step(action)
+
+
+class Exits(Interrupts):
+    error = SystemExit
+
+
+class EndsGenerators(Interrupts):
+    error = GeneratorExit
+
+
+class PressesCtrlC(Toy):
+    """Gets the user's Ctrl-C at the fourth step of an episode."""
+
+    def step(self, action: Any) -> Any:
+        if self.steps == 3:
+            signal.raise_signal(signal.SIGINT)
+        return super().step(action)
+
+
+class Texts(Toy):
+    reward = "-0.3"
+
+
 class Raising(Toy):
     def __init__(self) -> None:
         raise ValueError("no licence\nfor this")
@@ -194,6 +227,11 @@ TOYS = (
     Equal,
     InPlace,
     Exchanging,
+    Interrupts,
+    Exits,
+    EndsGenerators,
+    PressesCtrlC,
+    Texts,
     Raising,
 )
 
@@ -210,3 +248,4 @@ def register(
 for toy in TOYS:
     register(f"{toy.__name__}-v0", toy)
 register("Capped-v0", Toy, cap=5)
+register("Limited-v0", lambda: gymnasium.wrappers.TimeLimit(Toy(), 12_000))

@@ -8,12 +8,12 @@ import time
 
 import numpy as np
 import pytest
-from tests.support import toys
+from tests.support import env_toys, toys
 
 from dualac.envs import Protocol
 from dualac.envs.faults.guarded import Guarded
 from dualac.machine.cores import _lease, borrowed, usable_cores
-from dualac.training.evaluation import Evaluator, evaluate
+from dualac.training.evaluation import COMPARED, Evaluator, ValueComparison, evaluate, play
 
 SEEDS = [3, 1, 4, 1, 5]
 
@@ -167,3 +167,25 @@ def test_an_environment_that_was_made_anew_by_a_thread_outlives_it():
     assert not any("bad" in row for row in first)
     for player in players:
         player.close()
+
+
+def test_an_episode_without_an_end_is_cut_in_an_evaluation():
+    env = Guarded(env_toys.register("Endless-v0", env_toys.Toy), Protocol())
+    (row,) = evaluate([env], policy, [1])
+    assert (row["length"], row["return"]) == (10_000, 10_000.0)
+
+
+def test_of_a_long_episode_the_first_steps_are_kept_to_compare_and_no_more():
+    """Their returns are then those of an episode that was cut."""
+    kept = []
+
+    def value(obs, actions):
+        kept.append(len(obs))
+        return np.ones(len(obs))
+
+    task = env_toys.register("Long-v0", env_toys.Solved, cap=COMPARED + 50)
+    env = Guarded(task, Protocol())
+    row, _ = play(env, act, 1, comparison=ValueComparison(value, 0.5))
+    assert (row["length"], row["success"], row["success_last"]) == (COMPARED + 50, True, True)
+    assert kept[0] < COMPARED
+    assert row["discounted_return"] == pytest.approx(2.0, rel=0.05)

@@ -28,6 +28,7 @@ from tests.support.runs import (
 from dualac.envs import Protocol, make
 from dualac.envs.faults.guarded import Guarded
 from dualac.errors import BrokenEpisodeError, DataError, LostEnvironmentError, RunFailedError
+from dualac.machine.messages import RunWarning
 from dualac.parts.paths import replaced
 from dualac.runs.state import require_resumable
 from dualac.training.checkpoint import Checkpoints
@@ -358,3 +359,13 @@ def test_an_environment_that_changes_its_spaces_amid_a_run_fails_it_on_disk(tmp_
         go_on(path)
     assert "after reset and declared" in json.loads((path / "FAILED").read_text())["reason"]
     assert "DataError" in (path / "traceback.txt").read_text()
+
+
+def test_a_run_whose_task_names_no_limit_says_so_once(tmp_path):
+    run = a_run()
+    path = prepare(run, tmp_path)
+    warnings = [message.text for message in go_on(path) if isinstance(message, RunWarning)]
+    assert warnings == [event["reason"] for event in events(path, "no_time_limit")]
+    assert "cut after 10000 steps" in warnings[0] and "--time-limit" in warnings[0]
+    limited = prepare(a_run(protocol=Protocol(time_limit=50)), tmp_path / "limited")
+    assert not [message for message in go_on(limited) if isinstance(message, RunWarning)]

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from typing import NoReturn
@@ -19,6 +20,7 @@ from dualac.cli.commands import (
 from dualac.errors import DualacError, TryAgainError, UsageError
 from dualac.machine.command import COMMAND
 from dualac.machine.disk import is_disk_trouble, refusal
+from dualac.machine.signals import raise_ctrl_c
 from dualac.parts.text import nearest, one_line
 
 Command = Callable[[list[str]], int]
@@ -43,6 +45,8 @@ COMMANDS: dict[str, Command] = {
 def main(argv: list[str] | None = None, commands: Mapping[str, Command] = COMMANDS) -> NoReturn:
     """Run the `dualac` command. Every error is one line; its code is the exit code."""
     sys.path.insert(0, os.getcwd())  # where a user's own `module:Id` stands
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, raise_ctrl_c)
     try:
         argv = sys.argv[1:] if argv is None else argv
         os.environ[COMMAND] = shlex.join(["dualac", *argv])

@@ -13,6 +13,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.error import DependencyNotInstalled, ResetNeeded
+from gymnasium.wrappers import TimeLimit
 
 from dualac.envs.actions import Scaling
 from dualac.envs.observations import Layout
@@ -21,6 +22,7 @@ from dualac.errors import BrokenEpisodeError, DataError, UsageError
 SEEDS = 2**32  # NumPy's RandomState, and so dm_control, takes seeds below this
 SUCCESS = ("success", "is_success", "solved")  # the suites' names for it; the first present counts
 STEP_VALUES = 5
+LONGEST_UNLIMITED = 10_000  # steps of an episode for which nothing names a limit
 PORT_IT = (
     "port it to Gymnasium's API: reset(seed=, options=) -> (observation, info), step -> "
     "(observation, reward, terminated, truncated, info)"
@@ -69,6 +71,8 @@ class Adapted(gymnasium.Wrapper):
         self._declared = copy.deepcopy((env.observation_space, env.action_space))
         self._first_seed = _check_seed(episodes.seed)
         self.cap = episodes.cap
+        self.unlimited = not (episodes.cap or _names_a_limit(env))
+        self._longest = LONGEST_UNLIMITED if self.unlimited else episodes.cap
         self._repeat = episodes.repeat
         self._steps = 0
         self._playing = False
@@ -127,7 +131,7 @@ class Adapted(gymnasium.Wrapper):
         observation, reward, terminated, truncated, info = answer
         self._steps += 1
         terminated = bool(terminated)
-        truncated = bool(truncated) or self._steps == self.cap
+        truncated = bool(truncated) or self._steps == self._longest
         self._playing = not (terminated or truncated)
         number = reward if type(reward) is float else self._number(reward)
         return observation, number, terminated, truncated, _with_success(info) if info else {}
@@ -178,13 +182,25 @@ class Adapted(gymnasium.Wrapper):
 
     def _number(self, reward: Any) -> float:
         try:
-            if isinstance(reward, np.generic):
+            if isinstance(reward, np.generic) and not isinstance(reward, np.character):
                 return float(reward)
-            return float(np.asarray(reward).item())
+            number = np.asarray(reward).item()
+            if isinstance(number, str | bytes):  # "-0.3" would do for float()
+                raise TypeError("a text is no number")
+            return float(number)
         except (TypeError, ValueError) as error:
             raise BrokenEpisodeError(
                 f"{self.task} gave the reward {reward!r}, which is not a number"
             ) from error
+
+
+def no_limit(task: str) -> str:
+    """Say what happens to the episodes of a task for which nothing names a limit."""
+    return (
+        f"{task} names no time limit: an episode that does not end by itself is cut after "
+        f"{LONGEST_UNLIMITED} steps; register it with max_episode_steps=N, or train with "
+        "--time-limit N"
+    )
 
 
 def prepare_drawing() -> None:
@@ -195,6 +211,15 @@ def prepare_drawing() -> None:
     displays = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     if sys.platform == "linux" and not displays and find_library("EGL"):
         os.environ.setdefault("MUJOCO_GL", "egl")
+
+
+def _names_a_limit(env: gymnasium.Env) -> bool:
+    """Tell whether an environment brings Gymnasium's time limit along, among its wrappers."""
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, TimeLimit):
+            return True
+        env = env.env
+    return False
 
 
 def _check_reset(env: gymnasium.Env, task: str) -> None:

@@ -25,7 +25,7 @@ import re
 from importlib import import_module
 from importlib.util import find_spec
 
-from dualac.envs.foreign import ENDINGS
+from dualac.envs.foreign import is_ctrl_c
 from dualac.envs.tasks import DMC, GYM, GYM_BOX2D, METAWORLD, MYOSUITE, MYOSUITE_IDS, TASK_SETS
 from dualac.errors import UsageError
 from dualac.parts.text import nearest
@@ -137,9 +137,9 @@ def _import(module: str) -> None:
         raise UsageError(f"{module!r} is not a module's name: write gym/package.module:Id-v0")
     try:
         import_module(module)
-    except ENDINGS:
-        raise
     except BaseException as error:  # the user's own code may raise anything
+        if is_ctrl_c(error):
+            raise
         raise UsageError(
             f"module {module} does not import: {type(error).__name__}: {error}; is its folder on "
             "PYTHONPATH?"

@@ -28,6 +28,8 @@ def main() -> int:
     options = _parse()
     send = open_answers()
     die_with_parent(signal.SIGTERM)  # which checkpoints
+    # Until there is something to lose a signal ends the process. A KeyboardInterrupt is never one.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.path.insert(0, os.getcwd())  # a user's own `module:Id` stands where the command was typed
     paths: list[Path] = options.paths
     try:

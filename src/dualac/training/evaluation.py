@@ -29,6 +29,7 @@ Policy = Callable[[int], Act]  # an episode's seed -> how the episode is played
 Broken = Callable[[int, BrokenEpisodeError], None]  # is given the seed of a broken episode
 Played = tuple[dict[str, Any], BrokenEpisodeError | None]
 HIDDEN = 0.05  # share of a value that a time limit may hide
+COMPARED = 10_000  # first steps of an episode that are kept to compare values with returns
 # Seconds left of an evaluation from which on it pays to start more processes; each takes two.
 LONG = 5.0
 SHORT = 1.0  # seconds of an evaluation up to which it is not worth a process of its own
@@ -249,7 +250,7 @@ def play(
     Where the environment breaks the episode ends, the row says so, and the error comes with it.
     """
     total, length, terminated = 0.0, 0, False
-    success: list[bool] = []
+    success: dict[str, bool] = {}
     steps: list[tuple[np.ndarray, np.ndarray, float]] = []
     broken: BrokenEpisodeError | None = None
     try:
@@ -262,19 +263,18 @@ def play(
             before = obs
             obs, reward, terminated, truncated, info = env.step(action)
             over = terminated or truncated
-            if comparison:
+            if comparison and length <= COMPARED:
                 steps.append((before, action, float(reward)))
             total += float(reward)
             if "success" in info:
-                success.append(bool(info["success"]))
+                last = bool(info["success"])
+                success = {"success": success.get("success", False) or last, "success_last": last}
             each_step()
     except BrokenEpisodeError as error:
         broken = error
-    row: dict[str, Any] = {"return": total, "length": length}
-    if success:
-        row |= {"success": any(success), "success_last": success[-1]}
+    row: dict[str, Any] = {"return": total, "length": length, **success}
     if comparison and steps and not broken:
-        row |= comparison.compare(steps, ended=terminated)
+        row |= comparison.compare(steps, ended=terminated and length <= COMPARED)
     if broken:
         row |= {"bad": True, "reason": str(broken)}
     return row, broken

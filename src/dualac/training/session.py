@@ -285,6 +285,9 @@ class Session:
                 rollout.begin_episode(0)
         self._owes_initial_evaluation = True
         self._event(STARTED)
+        first = self.alive[0][1]
+        if sentence := first.env.warning():
+            self._warn(first, "no_time_limit", sentence)
         self.report_progress("started")
 
     def _resume(self, snapshots: dict[int, Snapshot], *, allow_inexact: bool) -> None:

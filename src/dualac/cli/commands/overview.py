@@ -77,6 +77,7 @@ def doctor(argv: list[str]) -> int:
         help="play this task, such as your own my_env:Reach-v0, and tell what is wrong with it",
     )
     parser.add_argument(
+        "--time-limit",
         "--protocol.time-limit",
         dest="limit",
         metavar="N",
@@ -87,5 +88,5 @@ def doctor(argv: list[str]) -> int:
     if args.task is not None:
         return examine_task(console, args.task, args.limit or 0)
     if args.limit is not None:
-        raise UsageError("--protocol.time-limit is the time limit of a --task: name one")
+        raise UsageError("--time-limit is the time limit of a --task: name one")
     return examine_tasks(console) if args.tasks else examine(console)

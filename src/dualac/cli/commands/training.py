@@ -154,6 +154,13 @@ def add_run_options(
         default=None,
     )
     parser.add_argument(
+        "--time-limit",
+        dest="protocol.time_limit",
+        metavar="X",
+        help="short for --protocol.time-limit",
+        default=None,
+    )
+    parser.add_argument(
         "--protocol",
         metavar="NAME",
         help=f"how the task is played: {' or '.join(envs.PROTOCOLS)}",

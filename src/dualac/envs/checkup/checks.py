@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dualac.envs.adapter import SUCCESS, Adapted
+from dualac.envs.adapter import LONGEST_UNLIMITED, SUCCESS, Adapted
 from dualac.envs.checkup.plays import Play, Record
 from dualac.machine.messages import Finding
 
@@ -40,24 +40,25 @@ def check_sizes(env: Adapted) -> Finding:
     return Finding("ok", "made", f"{count} observations{listed}, {actions}; {cap}")
 
 
-def check_ends(plays: list[Play], cap: int, old_limit: bool) -> Finding:
+def check_ends(env: Adapted, plays: list[Play], old_limit: bool) -> Finding:
     """Check that episodes end, and that a time limit is not reported as a termination."""
-    over = [play for play in plays if play.over]
+    over = [play for play in plays if play.over and not _was_cut_by_us(env, play)]
     lengths = sorted(play.length for play in over)
     terminated = sum(play.terminated for play in over)
-    if not over and cap:
+    if not over and not env.unlimited:
         text = (
-            f"episodes are cut at {cap} steps; none ended before {plays[0].length}, where this "
+            f"{_longest(env)}; none ended before {plays[0].length}, where this "
             "examination left them"
         )
         return Finding("ok", "ends", text)
     if not over:
         longest = max(play.length for play in plays)
         text = (
-            f"nothing ended an episode within {longest} steps, so an evaluation might never end: "
-            "register it with max_episode_steps=N, or train with --protocol.time-limit N"
+            f"nothing ended an episode within {longest} steps, and training cuts it after "
+            f"{LONGEST_UNLIMITED}: register it with max_episode_steps=N, or train with "
+            "--time-limit N"
         )
-        return Finding("wrong", "ends", text)
+        return Finding("warning", "ends", text)
     if terminated == len(plays) and lengths[0] == lengths[-1]:
         text = (
             f"each of {len(plays)} episodes terminated at step {lengths[0]}, whatever the "
@@ -76,6 +77,14 @@ def check_ends(plays: list[Play], cap: int, old_limit: bool) -> Finding:
         f"terminated, {len(over) - terminated} truncated"
     )
     return Finding("ok", "ends", text)
+
+
+def _was_cut_by_us(env: Adapted, play: Play) -> bool:
+    return env.unlimited and play.length == LONGEST_UNLIMITED and not play.terminated
+
+
+def _longest(env: Adapted) -> str:
+    return f"episodes are cut at {env.cap} steps" if env.cap else "episodes have a time limit"
 
 
 def check_seeding(record: Record) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Iterator
 
@@ -13,7 +14,7 @@ from dualac.envs.adapter import Adapted
 from dualac.envs.checkup import checks
 from dualac.envs.checkup.declared import Witness
 from dualac.envs.checkup.plays import USUAL, FailedError, Limits, one_line, play_all, quietly
-from dualac.envs.foreign import ENDINGS, ignoring_errors
+from dualac.envs.foreign import ignoring_errors, is_ctrl_c
 from dualac.errors import DualacError
 from dualac.machine.children import open_answers
 from dualac.machine.messages import Finding, Finished
@@ -61,7 +62,7 @@ def checkup(
     finally:
         with ignoring_errors():
             quietly(env.close)
-    yield checks.check_ends(record.plays, env.cap, witness.old_limit)
+    yield checks.check_ends(env, record.plays, witness.old_limit)
     yield checks.check_seeding(record)
     yield checks.check_resume(record)
     yield from checks.check_actions(record)
@@ -88,9 +89,9 @@ def check_as_gymnasium(make_one: Callable[[], Adapted]) -> Iterator[Finding]:
         )
         with ignoring_errors():
             quietly(env.close)
-    except ENDINGS:
-        raise
     except BaseException as error:  # mostly assertions, but foreign code may raise anything
+        if is_ctrl_c(error):
+            raise
         stopped = True
         reason = one_line(error) or type(error).__name__
         yield Finding("warning", "gymnasium", f"its checker stops: {reason}")
@@ -114,6 +115,7 @@ def _in_our_words(text: str) -> str:
 def main() -> None:
     """Send the findings to the parent: the environment may hang or crash this process."""
     send = open_answers()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a KeyboardInterrupt is the environment's own
     for finding in checkup(sys.argv[1], Protocol(time_limit=int(sys.argv[2]))):
         send(finding)
     send(Finished())

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar, final
 import numpy as np
 
 from dualac.envs.adapter import Adapted
-from dualac.envs.foreign import ENDINGS, ignoring_errors
+from dualac.envs.foreign import ignoring_errors, is_ctrl_c
 from dualac.envs.suites.packages import LOGGER, silence
 from dualac.errors import DualacError
 
@@ -115,7 +115,7 @@ def play_all(env: Adapted, another: Callable[[], Adapted], limits: Limits) -> Re
     size: Any = env.action_space.shape
     patient = limits._replace(seconds=limits.uncapped_seconds)
     endless = patient._replace(steps=limits.uncapped_steps)
-    first = _play(env, 0, _random(0, size), limits if env.cap else endless)
+    first = _play(env, 0, _random(0, size), endless if env.unlimited else limits)
     plays = [first, *(_play(env, seed, _random(seed, size), limits) for seed in (1, 2))]
     plays += [
         _play(env, 3, itertools.repeat(np.full(size, value, np.float32)), limits)
@@ -178,9 +178,9 @@ def _naming_the_place(place: str, call: Callable[[], T]) -> T:
         return call()
     except DualacError as error:
         raise FailedError(f"{place}: {one_line(error)}") from error
-    except ENDINGS:
-        raise
     except BaseException as error:  # the user's own code
+        if is_ctrl_c(error):
+            raise
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(last.filename).name}, line {last.lineno}"
         raise FailedError(

@@ -7,8 +7,9 @@ import numpy as np
 
 from dualac import envs
 from dualac.envs import Protocol
+from dualac.envs.adapter import no_limit
 from dualac.envs.faults.isolated import Isolated
-from dualac.envs.foreign import ENDINGS, ignoring_errors
+from dualac.envs.foreign import ignoring_errors, is_ctrl_c
 from dualac.errors import BrokenEpisodeError, DataError, DualacError, LostEnvironmentError
 
 PATIENCE = 60.0  # seconds for an answer of an isolated environment, unless a user chose
@@ -45,9 +46,9 @@ class Guarded(gymnasium.Wrapper):
             if self._lost:
                 self._make_anew()
             obs, info = self.env.reset(seed=seed, options=options)
-        except ENDINGS:
-            raise
         except BaseException as error:
+            if is_ctrl_c(error):
+                raise
             if (
                 isinstance(error, BrokenEpisodeError)
                 and not isinstance(error, LostEnvironmentError)
@@ -64,9 +65,9 @@ class Guarded(gymnasium.Wrapper):
         """Take a step, whose answer is finite."""
         try:
             obs, reward, terminated, truncated, info = self.env.step(action)
-        except ENDINGS:
-            raise
         except BaseException as error:
+            if is_ctrl_c(error):
+                raise
             raise self._broken(error)  # noqa: B904  which has its cause already
         if not (np.isfinite(obs).all() and np.isfinite(to_float32(reward))):
             raise BrokenEpisodeError(NOT_FINITE)
@@ -80,6 +81,11 @@ class Guarded(gymnasium.Wrapper):
     def describe(self) -> dict[str, Any]:
         """Return what the environment says of itself."""
         return self.env.describe()  # pyright: ignore[reportAttributeAccessIssue]
+
+    def warning(self) -> str:
+        """Return what a user should know of its episodes, or nothing."""
+        unlimited = self.env.unlimited  # pyright: ignore[reportAttributeAccessIssue]
+        return no_limit(self.env.task) if unlimited else ""  # pyright: ignore[reportAttributeAccessIssue]
 
     def move_to(self, core: int) -> None:
         """Play on this core from now on, where the environment has a process of its own."""

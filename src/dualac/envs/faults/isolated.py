@@ -86,6 +86,7 @@ class Isolated(gymnasium.Env):
             raise UsageError(f"{task} cannot be made: it {error}") from error.__cause__
         about = json.loads(bytes(answer))
         self.task, self.cap, self._description = about["task"], about["cap"], about["description"]
+        self.unlimited: bool = about["unlimited"]
         self.observation_space = spaces.Box(-np.inf, np.inf, (about["observations"],), np.float32)
         self.action_space = spaces.Box(-1.0, 1.0, (about["actions"],), np.float32)
 
@@ -227,7 +228,13 @@ def main() -> None:
             "observations": env.observation_space.shape[0],
             "actions": env.action_space.shape[0],
         }
-        about = {"task": env.task, "cap": env.cap, **sizes, "description": env.describe()}
+        about = {
+            "task": env.task,
+            "cap": env.cap,
+            "unlimited": env.unlimited,
+            "description": env.describe(),
+            **sizes,
+        }
         _send(ours, ANSWER, json.dumps(about).encode())
         _serve(env, ours)
 

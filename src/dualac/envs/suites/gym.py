@@ -9,7 +9,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from dualac.envs.adapter import PORT_IT, Loaded
-from dualac.envs.foreign import ENDINGS
+from dualac.envs.foreign import is_ctrl_c
 from dualac.envs.protocol import Protocol
 from dualac.envs.suites.packages import diverged, imported, silence
 from dualac.errors import BrokenEpisodeError, UsageError
@@ -58,9 +58,9 @@ def _make(name: str, spec: EnvSpec, render: bool) -> gymnasium.Env:
     options = {"render_mode": "rgb_array"} if render else {}
     try:
         return gymnasium.make(spec, max_episode_steps=-1, disable_env_checker=True, **options)
-    except ENDINGS:
-        raise
     except BaseException as error:  # the user's own code may raise anything
+        if is_ctrl_c(error):
+            raise
         advice = f"; {PORT_IT}" if "gymnasium.Env" in str(error) else ""
         raise UsageError(
             f"gym/{name} cannot be made: {' '.join(str(error).split())} "
