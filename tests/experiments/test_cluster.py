@@ -518,7 +518,7 @@ def sweep_on_ray(out, *words, ways=USUAL):
         "ray",
     ]
     experiments.sweep(
-        [*grid, "--out", str(out), *words], on_ray=lambda address: on_ray(address, ways)
+        [*grid, "--out", str(out), *words], find_executor=lambda args: on_ray(args.address, ways)
     )
 
 

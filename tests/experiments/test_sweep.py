@@ -28,9 +28,8 @@ from tests.support.toy_units import (
     toy_sweep,
 )
 
-from dualac import cli
 from dualac.analysis.data.status import survey as told_survey
-from dualac.cli.commands import experiments as cli_experiments
+from dualac.cli.commands import experiments
 from dualac.cli.sweep_progress import Watch
 from dualac.errors import DataError, LockedError, RunFailedError, TryAgainError
 from dualac.execution.local import Effort, Failure, Work, _Launcher, launch
@@ -298,9 +297,8 @@ def test_sweeps_that_start_together_lose_nothing_of_the_plan(tmp_path):
 def test_where_nothing_is_new_the_plan_is_not_written(tmp_path, monkeypatch):
     claim(tmp_path, "toy", expand(toy_experiment(3)))
     before = (tmp_path / "plan.json").stat()
-    monkeypatch.setattr(
-        fcntl, "flock", None
-    )  # a finished sweep in a directory that may only be read
+    # A finished sweep may lie in a directory that may only be read.
+    monkeypatch.setattr(fcntl, "flock", None)
     claim(tmp_path, "toy", expand(toy_experiment(2)))
     assert (tmp_path / "plan.json").stat() == before
 
@@ -359,21 +357,19 @@ def test_what_was_not_started_is_told_in_a_short_line():
     assert failure.error.code == 130
 
 
-def test_what_is_set_aside_and_how_it_is_begun_anew_is_told_at_the_end(
-    tmp_path, capsys, monkeypatch
-):
+def test_a_sweep_ends_with_what_is_set_aside_and_how_it_is_begun_anew(tmp_path, capsys):
     def broken(works, *rest):
         for work in works:
             work.prepare()
         return [Failure(work, RunFailedError("the toy is broken")) for work in works]
 
-    monkeypatch.setattr(
-        cli_experiments,
-        "_read",
-        lambda words: (toy_experiment((BROKEN,)), cli_experiments._parser().parse(words)),
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from tests.support.toy_units import BROKEN, toy_experiment\n"
+        "TOY = toy_experiment((BROKEN,))\n"
     )
-    monkeypatch.setattr("dualac.execution.local.launch", broken)
-    assert cli.run(["sweep", "--out", str(tmp_path)]) == 3
+    argv = [str(file), "--out", str(tmp_path / "out")]
+    assert experiments.sweep(argv, find_executor=lambda args: broken) == 3
     assert "2 set aside (--retry-failed begins anew with them)" in capsys.readouterr().out
 
 

@@ -18,7 +18,20 @@ SET_ASIDE = 3  # the exit code of a sweep that went to its end with runs that fa
 MOST_REASONS = 10
 
 
-def sweep(argv: list[str], *, on_ray: Callable[[str | None], Any] | None = None) -> int:
+def find_executor(args: argparse.Namespace) -> Any:
+    """Find what carries out the runs of a sweep: processes of this machine, or Ray."""
+    if args.executor == "ray":
+        from dualac.execution.on_ray import on_ray
+
+        return on_ray(args.address)
+    from dualac.execution.local import launch
+
+    return launch
+
+
+def sweep(
+    argv: list[str], *, find_executor: Callable[[argparse.Namespace], Any] = find_executor
+) -> int:
     """Run an experiment: dualac sweep benchmark --scale small; dualac sweep --algorithms dac,sac
     --tasks dmc/cheetah-run --seeds 2 --steps 50k
     """
@@ -38,7 +51,7 @@ def sweep(argv: list[str], *, on_ray: Callable[[str | None], Any] | None = None)
     try:
         if args.plan:
             return _show_plan(experiment, expand(experiment), out, args)
-        return _carry_out(experiment, out, args, on_ray)
+        return _carry_out(experiment, out, args, find_executor)
     except OSError as error:
         if error.filename is None:  # standard output
             raise
@@ -284,14 +297,14 @@ def _carry_out(
     experiment: Any,
     out: Path,
     args: argparse.Namespace,
-    on_ray: Callable[[str | None], Any] | None,
+    find_executor: Callable[[argparse.Namespace], Any],
 ) -> int:
     from dualac.cli.sweep_progress import Watch
     from dualac.experiments.expand import expand
     from dualac.experiments.survey import count_states, survey
     from dualac.experiments.sweep import Orders, sweep
 
-    executor = _executor(args, on_ray)
+    executor = find_executor(args)
     units = survey(expand(experiment), out)
     done = count_states(units)["done"]
     console.print(
@@ -302,16 +315,6 @@ def _carry_out(
         orders = Orders(out, executor, args.workers, args.retry_failed)
         outcome = sweep(experiment, orders, watch)
     return _show_outcome(outcome, out)
-
-
-def _executor(args: argparse.Namespace, on_ray: Callable[[str | None], Any] | None) -> Any:
-    if args.executor == "local":
-        from dualac.execution.local import launch
-
-        return launch
-    if on_ray is None:
-        from dualac.execution.on_ray import on_ray
-    return on_ray(args.address)
 
 
 def _show_outcome(outcome: Any, out: Path) -> int:
