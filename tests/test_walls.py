@@ -94,15 +94,8 @@ KNOWN: dict[str, set[str]] = {
         "tests/experiments/test_store.py",
     },
     "setting": {
-        "tests/bench/test_bench.py",
         "tests/experiments/test_store.py",
-        "tests/experiments/test_sweep.py",
         "tests/training/test_checkpoints.py",
-        "tests/training/test_contract.py",
-        "tests/training/test_faults.py",
-        "tests/training/test_learning_loop.py",
-        "tests/training/test_packs.py",
-        "tests/training/test_processes.py",
     },
 }
 

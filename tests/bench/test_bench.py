@@ -1,5 +1,6 @@
 """What `dualac bench` counts and prints. How long anything takes is no matter for a test."""
 
+import functools
 import json
 
 import jax
@@ -12,6 +13,7 @@ from dualac.api import make_agent
 from dualac.bench import scaling
 from dualac.bench.learner import count_gflop, needed
 from dualac.bench.load import Load
+from dualac.cli.commands import bench as commands
 from dualac.errors import DataError, DualacError, UsageError
 from dualac.execution import pinned
 from dualac.ops import reference_only
@@ -60,62 +62,47 @@ def test_an_exponent_is_the_slope_on_a_logarithmic_scale():
 
 
 ROW = {
-    "algorithm": "dac", (
-        "ms_per_update"
-    ): 8.0, "best_ms_per_update": 7.5, (
-        "times_the_first"
-    ): 1.0, "gflop_per_update": 0.877, "floor_ms": 5.2,
-    "percent_of_sgemm": 65.0, "sgemm_gflops": 165.0, "threads": 1,
-}  # fmt: skip
+    "algorithm": "dac",
+    "ms_per_update": 8.0,
+    "best_ms_per_update": 7.5,
+    "times_the_first": 1.0,
+    "gflop_per_update": 0.877,
+    "floor_ms": 5.2,
+    "percent_of_sgemm": 65.0,
+    "sgemm_gflops": 165.0,
+    "threads": 1,
+}
 
 
-def test_the_learner_s_figures_are_one_object_a_table_and_a_picture(monkeypatch, capsys, tmp_path):
-    asked = {}
-    monkeypatch.setattr(
-        pinned,
-        "ask",
-        lambda function, threads, **words: asked.update(words, function=function, threads=threads),
-    )
-    monkeypatch.setattr(pinned, "answer", lambda process: [ROW])
-    assert (
-        cli.run(
-            [
-                "bench",
-                "learner",
-                "dac",
-                "--json",
-                "--batch",
-                "128",
-                "--rounds",
-                "2",
-                "--plot",
-                str(tmp_path / "b.png"),
-            ]
-        )
-        == 0
-    )
+def test_the_learner_s_figures_are_one_object_a_table_and_a_picture(capsys, tmp_path):
+    question = {}
+
+    def measure(function, threads, **arguments):
+        question.update(arguments, threads=threads)
+        return [ROW]
+
+    kinds = {"learner": (functools.partial(commands.learner, measure=measure), "")}
+    picture = tmp_path / "b.png"
+    options = ["--json", "--batch", "128", "--rounds", "2", "--plot", str(picture)]
+    assert commands.bench(["learner", "dac", *options], kinds) == 0
     figures = json.loads(capsys.readouterr().out)
     assert {"ms_per_update", "gflop_per_update", "sgemm_gflops", "percent_of_sgemm"} <= set(figures)
-    assert (
-        asked["kinds"][0][0] == "dac"
-        and asked["kinds"][0][1]["batch"] == 128
-        and asked["threads"] == 1
-    )
-    assert (tmp_path / "b.png").read_bytes().startswith(b"\x89PNG")
-    assert cli.run(["bench", "learner", "--all"]) == 0
-    assert [name for name, _ in asked["kinds"]][:2] == ["sac", "dac"] and len(asked["kinds"]) > 20
+    name, load = question["kinds"][0]
+    assert (name, load["batch"], question["threads"]) == ("dac", 128, 1)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert commands.bench(["learner", "--all"], kinds) == 0
+    names = [name for name, _ in question["kinds"]]
+    assert names[:2] == ["sac", "dac"] and len(names) > 20
     assert "165 GFLOP/s" in capsys.readouterr().out
 
 
 def test_what_is_measured_is_measured_in_a_process_of_its_own():
-    rows = pinned.answer(
-        pinned.ask("dualac.bench.envs:measure", 1, tasks=["gym/Pendulum-v1"], steps=5)
-    )
+    rows = pinned.call("dualac.bench.envs:measure", 1, tasks=["gym/Pendulum-v1"], steps=5)
     assert rows[0]["task"] == "gym/Pendulum-v1" and rows[0]["steps_per_second"] > 0
     with pytest.raises(UsageError, match="Nothing-v1"):
-        pinned.answer(pinned.ask("dualac.bench.envs:measure", 1, tasks=["gym/Nothing-v1"], steps=5))
+        pinned.call("dualac.bench.envs:measure", 1, tasks=["gym/Nothing-v1"], steps=5)
     with pytest.raises(DualacError, match="of no kind"):
-        pinned.answer(pinned.ask("tests.bench.test_bench:fail", 1))
+        pinned.call("tests.bench.test_bench:fail", 1)
 
 
 def fail():
@@ -153,7 +140,7 @@ def test_a_training_is_timed_in_the_learner_and_outside_it():
         "steps": 20,
         "warmup": 10,
     }
-    row = pinned.answer(pinned.ask("dualac.bench.training:trained", 1, **question))
+    row = pinned.call("dualac.bench.training:trained", 1, **question)
     assert 0 < row["share_outside_the_learner"] < 1
     assert 0 < 2 * row["ms_per_update"] < row["ms_per_step"]
     assert row["threads"] == 1

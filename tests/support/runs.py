@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -99,6 +100,38 @@ def go_on(
     reports: list[RunEvent] = []
     train(list(paths), reports.append, Flags(**flags), make_learner, make_rollout or Rollout)
     return reports
+
+
+def noting(calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]], *names: str) -> Any:
+    """Return a maker of learners that note these calls, with their arguments, before they act."""
+
+    class Noting:
+        def __init__(self, runs: list[Run], spec: Any) -> None:
+            self._learner = shared_learner(runs, spec)
+
+        def __getattr__(self, name: str) -> Any:
+            function = getattr(self._learner, name)
+
+            def call(*args: Any, **kwargs: Any) -> Any:
+                calls.append((name, args, kwargs))
+                return function(*args, **kwargs)
+
+            return call if name in names else function
+
+    return Noting
+
+
+def signalling(number: int, at: int) -> Any:
+    """Return a kind of rollout that sends its process a signal as it takes a step."""
+    from dualac.training.rollout import Rollout
+
+    class Signalling(Rollout):
+        def step(self, action: np.ndarray, step: int) -> float | None:
+            if step == at:
+                signal.raise_signal(number)
+            return super().step(action, step)
+
+    return Signalling
 
 
 def extended(run: Run, steps: int) -> Run:

@@ -352,8 +352,8 @@ def test_a_task_that_does_not_play_its_episode_again_is_named_and_the_run_goes_o
     assert checkpoint_steps(path)[-1] == 24
 
 
-def test_a_task_that_cannot_play_again_is_known_at_the_start_and_resumed_at_the_next_episode(
-    tmp_path, monkeypatch
+def test_a_task_that_cannot_play_again_is_named_at_the_start_and_resumed_with_a_new_episode(
+    tmp_path,
 ):
     run = a_run(
         task=toys.task("Forgetful"), steps=16, eval_every=16, protocol=Protocol(time_limit=50)
@@ -367,16 +367,21 @@ def test_a_task_that_cannot_play_again_is_known_at_the_start_and_resumed_at_the_
     assert isinstance(heard[0], RunWarning)
     assert not events(path, "inexact_resume")
     prepare(extended(run, 24), tmp_path)
-    monkeypatch.setattr(
-        Rollout, "_play_again", lambda self, snapshot: pytest.fail("it is known to be in vain")
-    )
-    go_on(path)
+
+    class NeverPlaysAgain(Rollout):
+        def _play_again(self, snapshot):
+            pytest.fail("the run says that it is in vain")
+
+    go_on(path, make_rollout=NeverPlaysAgain)
     assert len(events(path, "not_replayable")) == 2
     assert "the episode in flight was cut" in events(path, "inexact_resume")[0]["reason"]
 
 
-def test_testing_that_episodes_can_be_played_again_changes_nothing(golden, tmp_path, monkeypatch):
-    monkeypatch.setattr(Rollout, "test_replay", lambda self, step: None)
-    path = trained(a_run(), tmp_path)
+def test_testing_that_episodes_can_be_played_again_changes_nothing(golden, tmp_path):
+    class Untested(Rollout):
+        def test_replay(self, step):
+            return None
+
+    path = trained(a_run(), tmp_path, make_rollout=Untested)
     assert not events(golden(a_run()), "not_replayable")
     assert_same_run(path, golden(a_run()))

@@ -19,8 +19,10 @@ from tests.support.runs import (
     go_on,
     last,
     manifest,
+    noting,
     replay_of,
     rows,
+    signalling,
     tiny,
     trained,
 )  # fmt: skip
@@ -32,24 +34,15 @@ from dualac.machine.messages import RunWarning
 from dualac.parts.paths import replaced
 from dualac.runs.state import require_resumable
 from dualac.training.checkpoint import Checkpoints
-from dualac.training.learner import Learner
 from dualac.training.loop import Interrupted
-from dualac.training.rollout import BAD_LIMIT, Rollout
+from dualac.training.rollout import BAD_LIMIT
 from dualac.training.run import load, prepare
 
 
 def stopped(path: Path, step: int) -> None:
-    """Trained on until it is asked to stop, at a step."""
-    act = Rollout.step
-
-    def asked(self, action, at):
-        if at == step:
-            signal.raise_signal(signal.SIGTERM)
-        return act(self, action, at)
-
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Interrupted):
-        patch.setattr(Rollout, "step", asked)
-        go_on(path)
+    """Train on until it is asked to stop, at a step."""
+    with pytest.raises(Interrupted):
+        go_on(path, make_rollout=signalling(signal.SIGTERM, step))
 
 
 def finite(tree: dict[str, np.ndarray]) -> bool:
@@ -93,24 +86,15 @@ def test_a_broken_answer_cuts_its_episode_like_a_time_limit(tmp_path):
     assert not np.array_equal(kept["next_obs"][before], kept["obs"][before + 1])
 
 
-def test_an_agent_hears_of_whole_episodes_after_it_has_learned_from_their_last_step(
-    tmp_path, monkeypatch
-):
+def test_an_agent_hears_of_whole_episodes_after_it_has_learned_from_their_last_step(tmp_path):
     """Of one that broke there is no return to be judged by."""
-    order = []
-
-    def noted(name):
-        function = getattr(Learner, name)
-
-        def call(self, *args):
-            order.append((args[-1], name))
-            function(self, *args)
-
-        monkeypatch.setattr(Learner, name, call)
-
-    noted("learn")
-    noted("observe_return")
-    path = trained(a_run("top", task=toys.task("NanRewardOnce"), capacity=100), tmp_path)
+    calls = []
+    path = trained(
+        a_run("top", task=toys.task("NanRewardOnce"), capacity=100),
+        tmp_path,
+        make_learner=noting(calls, "learn", "observe_return"),
+    )
+    order = [(args[-1], name) for name, args, _ in calls]
     ends = [step for step, name in order if name == "observe_return"]
     assert events(path, "bad_transition")[0]["step"] not in ends and len(ends) > 2
     assert all(

@@ -17,6 +17,7 @@ from tests.support.runs import (
     go_on,
     last,
     manifest,
+    noting,
     python,
     rows,
     same,
@@ -187,26 +188,20 @@ def test_a_reset_to_the_same_init_is_the_first_state_to_the_bit():
     ],
     ids=["list", "every", "both", "never"],
 )  # fmt: skip
-def test_resets_come_by_list_and_by_every_so_many_steps(schedule, steps, monkeypatch, tmp_path):
-    seen = []
-    reset = Learner.reset
-    monkeypatch.setattr(
-        Learner, "reset", lambda self, step, **how: (seen.append(step), reset(self, step, **how))
-    )
-    path = trained(a_run(**schedule), tmp_path)
-    assert seen == steps == [event["step"] for event in events(path, "reset")]
+def test_resets_come_by_list_and_by_every_so_many_steps(schedule, steps, tmp_path):
+    calls = []
+    path = trained(a_run(**schedule), tmp_path, make_learner=noting(calls, "reset"))
+    assert [args[0] for _, args, _ in calls] == steps
+    assert [event["step"] for event in events(path, "reset")] == steps
     assert manifest(last(path))["added"] == 40  # the replay stays
 
 
-def test_the_run_knows_whether_resets_return_to_the_first_weights(monkeypatch, tmp_path):
-    resets = []
-    reset = Learner.reset
-    monkeypatch.setattr(
-        Learner, "reset", lambda self, step, **how: (resets.append(how), reset(self, step, **how))
-    )
-    trained(a_run(reset_same_init=True), tmp_path / "same")
-    trained(a_run(), tmp_path / "fresh")
-    assert resets == [{"same_init": True}, {"same_init": False}]
+def test_the_run_knows_whether_resets_return_to_the_first_weights(tmp_path):
+    calls = []
+    make_learner = noting(calls, "reset")
+    trained(a_run(reset_same_init=True), tmp_path / "same", make_learner=make_learner)
+    trained(a_run(), tmp_path / "fresh", make_learner=make_learner)
+    assert [kwargs for _, _, kwargs in calls] == [{"same_init": True}, {"same_init": False}]
 
 
 @pytest.mark.parametrize("schedule", [{"resets": (40,)}, {"resets": (), "reset_every": 40}])
@@ -234,36 +229,19 @@ def test_learning_starts_after_warm_up_and_not_before(golden):
     assert np.isfinite(by_step[14]["train/critic_loss"])
 
 
-def test_warm_up_acts_at_random_and_the_policy_afterwards(monkeypatch, tmp_path):
-    steps = []
-    explore = Learner.explore
-    monkeypatch.setattr(
-        Learner,
-        "explore",
-        lambda self, obs, episodes, step: (
-            steps.append(step),
-            explore(self, obs, episodes, step),
-        )[1],
-    )
-    trained(a_run(), tmp_path)
-    assert steps == list(range(10, 41))
+def test_warm_up_acts_at_random_and_the_policy_afterwards(tmp_path):
+    calls = []
+    trained(a_run(), tmp_path, make_learner=noting(calls, "explore"))
+    assert [args[-1] for _, args, _ in calls] == list(range(10, 41))
 
 
-def test_every_episode_that_ends_is_named_to_the_agent_with_its_return(monkeypatch, tmp_path):
-    heard = []
-    observe_return = Learner.observe_return
-    monkeypatch.setattr(
-        Learner,
-        "observe_return",
-        lambda self, returns, step: (
-            heard.extend(r for r in returns if r is not None),
-            observe_return(self, returns, step),
-        ),
-    )
-    path = trained(a_run(), tmp_path)
+def test_every_episode_that_ends_is_named_to_the_agent_with_its_return(tmp_path):
+    calls = []
+    path = trained(a_run(), tmp_path, make_learner=noting(calls, "observe_return"))
+    returns = [value for _, args, _ in calls for value in args[0] if value is not None]
     facts = manifest(last(path))["facts"]
-    assert heard == [episode["return"] for episode in facts["recent"]]
-    assert len(heard) == facts["episodes"] > 0
+    assert returns == [episode["return"] for episode in facts["recent"]]
+    assert len(returns) == facts["episodes"] > 0
 
 
 def test_acting_is_the_same_for_one_observation_alone_and_in_a_learner_that_was_restored(golden):

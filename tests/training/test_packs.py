@@ -106,21 +106,18 @@ def test_a_pack_killed_between_the_checkpoints_of_two_seeds_resumes_from_the_one
         assert events(path, "resumed")[0]["step"] == 8
 
 
-def test_a_pack_killed_between_its_very_first_checkpoints_starts_again(
-    straight, tmp_path, monkeypatch
-):
-    paths, saved, save = prepared(a_pack(steps=24), tmp_path), [], Rollout.save
+def test_a_pack_killed_between_its_very_first_checkpoints_starts_again(straight, tmp_path):
+    paths, saved = prepared(a_pack(steps=24), tmp_path), []
 
-    def dies_at_the_second(self, *words):
-        saved.append(self)
-        if len(saved) == 2:
-            raise KeyboardInterrupt
-        save(self, *words)
+    class DiesAtTheSecond(Rollout):
+        def save(self, *args):
+            saved.append(self)
+            if len(saved) == 2:
+                raise KeyboardInterrupt
+            super().save(*args)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Rollout, "save", dies_at_the_second)
-        with pytest.raises(KeyboardInterrupt):
-            go_on(*paths)
+    with pytest.raises(KeyboardInterrupt):
+        go_on(*paths, make_rollout=DiesAtTheSecond)
     assert checkpoint_steps(paths[0])
     assert not (paths[1] / "checkpoints").exists()
     go_on(*paths)

@@ -16,6 +16,7 @@ from tests.support.runs import (
     environment,
     go_on,
     python,
+    signalling,
 )
 
 from dualac.errors import DualacError, LockedError
@@ -118,25 +119,13 @@ def test_a_worker_that_is_asked_to_stop_checkpoints_there_and_goes_on_to_the_sam
     assert_same_run(path, straight)
 
 
-def test_a_signal_in_this_process_is_obeyed_too_and_its_handlers_are_given_back(
-    tmp_path, monkeypatch, golden
-):
+def test_a_signal_in_this_process_is_obeyed_too_and_its_handlers_are_given_back(tmp_path, golden):
     from dualac.training.loop import Interrupted
-    from dualac.training.rollout import Rollout
 
-    path, step = prepare(a_run(), tmp_path), Rollout.step
+    path = prepare(a_run(), tmp_path)
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            Rollout,
-            "step",
-            lambda self, action, at: (
-                signal.raise_signal(signal.SIGTERM) if at == 13 else None,
-                step(self, action, at),
-            )[1],
-        )
-        with pytest.raises(Interrupted) as raised:
-            go_on(path)
+    with pytest.raises(Interrupted) as raised:
+        go_on(path, make_rollout=signalling(signal.SIGTERM, 13))
     assert raised.value.code == 143
     assert checkpoint_steps(path)[-1] == 13
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
@@ -144,24 +133,12 @@ def test_a_signal_in_this_process_is_obeyed_too_and_its_handlers_are_given_back(
     assert_same_run(path, golden(a_run()))
 
 
-def test_a_signal_at_the_last_step_finds_the_run_done_or_resumes_to_done(
-    tmp_path, monkeypatch, golden
-):
+def test_a_signal_at_the_last_step_finds_the_run_done_or_resumes_to_done(tmp_path, golden):
     from dualac.training.loop import Interrupted
-    from dualac.training.rollout import Rollout
 
-    path, step = prepare(a_run(), tmp_path), Rollout.step
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            Rollout,
-            "step",
-            lambda self, action, at: (
-                signal.raise_signal(signal.SIGINT) if at == 40 else None,
-                step(self, action, at),
-            )[1],
-        )
-        try:
-            go_on(path)
-        except Interrupted:
-            go_on(path)
+    path = prepare(a_run(), tmp_path)
+    try:
+        go_on(path, make_rollout=signalling(signal.SIGINT, 40))
+    except Interrupted:
+        go_on(path)
     assert_same_run(path, golden(a_run()))

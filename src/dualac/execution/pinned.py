@@ -44,6 +44,11 @@ def answer(child: Child) -> Any:
             )
 
 
+def call(function: str, threads: int, **arguments: Any) -> Any:
+    """Call a function in a new process, and return what it returned."""
+    return answer(ask(function, threads, **arguments))
+
+
 def main() -> int:
     send = open_answers()
     die_with_parent(signal.SIGKILL)

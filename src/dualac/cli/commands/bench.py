@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,30 +10,33 @@ from rich.table import Table
 
 from dualac.cli.options import Parser, console
 from dualac.errors import UsageError
+from dualac.execution.pinned import call
 from dualac.parts.text import nearest
 
 LEARNER, SCALING = (f"dualac.bench.{name}:measure" for name in ("learner", "scaling"))
 TRAINED = "dualac.bench.training:trained"
 PICTURES = (".png", ".svg", ".pdf")
+Kinds = dict[str, tuple[Callable[[Parser, list[str]], int], str]]  # with a line about each
 PAPER_TASKS = ("dmc/cheetah-run", "metaworld/push", "myosuite/key-turn-easy")
 
 
-def bench(argv: list[str]) -> int:
+def bench(argv: list[str], kinds: Kinds | None = None) -> int:
     """Measure what it costs here: dualac bench learner [dac...] | train | sweep | envs | memory |
     scaling
     """
+    kinds = kinds or KINDS
     if not argv or argv[0].startswith("-"):
         if argv:
             print("dualac bench KIND [options]; dualac bench KIND --help tells more")
-        for name, (_, about) in KINDS.items():
+        for name, (_, about) in kinds.items():
             print(f"  dualac bench {name:<8} {about}")
         return 0 if argv else UsageError.code
     kind, *rest = argv
-    if kind not in KINDS:
+    if kind not in kinds:
         raise UsageError(
-            f"bench what? not {kind!r}{nearest(kind, list(KINDS))}; there are {', '.join(KINDS)}"
+            f"bench what? not {kind!r}{nearest(kind, list(kinds))}; there are {', '.join(kinds)}"
         )
-    measure, about = KINDS[kind]
+    measure, about = kinds[kind]
     parser = Parser(prog=f"dualac bench {kind}", allow_abbrev=False, description=about)
     parser.add_argument(
         "--json", action="store_true", help="one object: what was measured, a row each"
@@ -43,9 +47,7 @@ def bench(argv: list[str]) -> int:
     return measure(parser, rest)
 
 
-def _learner(parser: Parser, argv: list[str]) -> int:
-    from dualac.execution.pinned import answer, ask
-
+def learner(parser: Parser, argv: list[str], measure: Callable[..., Any] = call) -> int:
     parser.add_argument(
         "algorithms",
         nargs="*",
@@ -60,7 +62,7 @@ def _learner(parser: Parser, argv: list[str]) -> int:
     load, threads = _load(args), _threads(args.threads)
     kinds = [(name, load) for name in _rows(args)]
     rounds = _positive(args.rounds, "--rounds")
-    rows = answer(ask(LEARNER, threads, kinds=kinds, rounds=rounds))
+    rows = measure(LEARNER, threads, kinds=kinds, rounds=rounds)
     columns = (
         ("algorithm", "{}"),
         ("ms_per_update", "{:.2f}"),
@@ -78,8 +80,6 @@ def _learner(parser: Parser, argv: list[str]) -> int:
 
 
 def _train(parser: Parser, argv: list[str]) -> int:
-    from dualac.execution.pinned import answer, ask
-
     parser.add_argument("algorithm", nargs="?", default="dac")
     parser.add_argument("task", nargs="?", default="dmc/cheetah-run")
     parser.add_argument(
@@ -100,7 +100,7 @@ def _train(parser: Parser, argv: list[str]) -> int:
         "replay_ratio": ratio,
         "steps": args.steps,
     }
-    row = answer(ask(TRAINED, _threads(args.threads), **question))
+    row = call(TRAINED, _threads(args.threads), **question)
     columns = (
         ("algorithm", "{}"),
         ("task", "{}"),
@@ -189,13 +189,11 @@ def _memory(parser: Parser, argv: list[str]) -> int:
 
 
 def _scaling(parser: Parser, argv: list[str]) -> int:
-    from dualac.execution.pinned import answer, ask
-
     parser.add_argument("algorithm", nargs="?", default="dac")
     _add_load(parser)
     args = parser.parse(argv)
     _require_algorithm(args.algorithm)
-    rows = answer(ask(SCALING, 1, algorithm=args.algorithm, load=_load(args)))
+    rows = call(SCALING, 1, algorithm=args.algorithm, load=_load(args))
     for row in rows:
         pairs = zip(row["sizes"], row["seconds"], strict=True)
         row["milliseconds"] = "  ".join(f"{size}: {1e3 * second:.1f}" for size, second in pairs)
@@ -203,8 +201,8 @@ def _scaling(parser: Parser, argv: list[str]) -> int:
     return _show(args, rows, Shown(columns, "exponent"))
 
 
-KINDS = {
-    "learner": (_learner, "ms of an update, against the rate of this machine's matrix product"),
+KINDS: Kinds = {
+    "learner": (learner, "ms of an update, against the rate of this machine's matrix product"),
     "train": (_train, "environment steps a second, end to end"),
     "sweep": (_sweep, "updates a second of several pinned workers, against one"),
     "envs": (_envs, "steps a second of tasks alone"),
