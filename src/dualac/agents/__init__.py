@@ -1,7 +1,4 @@
-"""What learns: the parts of a row, and the agent that a row describes.
-
-Pure JAX: nothing here knows of NumPy, simulators or files.
-"""
+"""What learns: the parts of a row, and the agent that a row describes. Pure JAX."""
 
 from dualac.agents.agent import make_agent
 from dualac.agents.algorithm import Algorithm

@@ -1,8 +1,4 @@
-"""The whole family on one screen: name -> row of choices.
-
-An algorithm is an attitude to risk (pessimism), an actor (policy), who explores (explorer) and
-what is learned (critic).
-"""
+"""The whole family on one screen: name -> row (pessimism, policy, explorer, critic)."""
 
 from dualac.agents.algorithm import Algorithm
 from dualac.agents.bandit import Bandit

@@ -1,7 +1,4 @@
-"""What is learned: values of state and action, by an ensemble.
-
-Values carry an axis of atoms, of length one for a scalar critic.
-"""
+"""Values of state and action, by an ensemble. A scalar critic has an axis of one atom."""
 
 import functools
 import math
@@ -37,10 +34,7 @@ class Regression(NamedTuple):
 
 @dataclass(frozen=True)
 class Critic(ABC):
-    """`k` critics, their optimiser and their slow copies.
-
-    A kind of critic adds its loss, and what an optimist sees in it.
-    """
+    """`k` critics, their optimiser and their slow copies. A kind adds its loss and upper bound."""
 
     # The field that says most about its kind: lists show it even where it is at its default.
     headline: ClassVar[str | None] = None

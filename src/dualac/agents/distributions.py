@@ -67,9 +67,6 @@ class TanhNormal(NamedTuple):
         return self._replace(log_std=self.log_std + math.log(multiplier))
 
     def distance(self, action: Float[Array, "*batch action"]) -> Float[Array, "*batch"]:
-        """Return how far an action lies from the mean, in standard deviations.
-
-        It is the root mean square over dimensions: about 1 for samples of its own.
-        """
+        """Return an action's root mean square distance from the mean, in standard deviations."""
         x = jnp.arctanh(jnp.clip(action, -1.0 + 1e-6, 1.0 - 1e-6))
         return jnp.sqrt((((x - self.mean) * jnp.exp(-self.log_std)) ** 2).mean(axis=-1))

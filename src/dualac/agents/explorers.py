@@ -41,10 +41,7 @@ def require_distribution(policy: Policy, why: str) -> None:
 
 
 class Explorer(ABC):
-    """Who acts in the environment while the policy learns.
-
-    Those that have nothing of their own to learn only say how they act.
-    """
+    """Who acts in the environment while the policy learns."""
 
     # Whether it reads `AgentView.upper`: without, settings of the upper bound are refused.
     uses_upper_bound: ClassVar[bool] = False
@@ -185,10 +182,7 @@ class UpperBoundShift(Explorer):
         ).sample_action(key)
 
     def shifted(self, policy: TanhNormal, upper: Callable[[Array], Array]) -> TanhNormal:
-        """Return the policy with its mean moved.
-
-        States do not see one another: the gradient of the sum is each one's own.
-        """
+        """Return the policy with its mean moved. The gradient of the sum is each state's own."""
         # The slope in standard deviations.
         slope = jax.grad(lambda mean: upper(mean).sum())(policy.mean) * jnp.exp(policy.log_std)
         steepest = jnp.abs(slope).max(axis=-1, keepdims=True)

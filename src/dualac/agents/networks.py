@@ -59,10 +59,7 @@ def init_perturbation(
 def init_critics(
     key: Key, spec: Spec, k: int, hidden: Sequence[int], *, layer_norm: bool, atoms: int
 ) -> Params:
-    """Make `k` critics with parameters of their own, each with `atoms` outputs.
-
-    They are listed, not stacked: a critic stays with the core that it is on (docs/design.md).
-    """
+    """List `k` critics with parameters of their own: each stays with a core (docs/design.md)."""
     params = {}
     for i in range(k):
         params[f"critic_{i}"] = _init_trunk(
@@ -141,10 +138,7 @@ def gaussian_actor(
 def perturbation(
     params: Params, obs: Float[Array, "*batch obs"], mean: Float[Array, "*batch action"]
 ) -> tuple[Float[Array, "*batch action"], Float[Array, "*batch action"]]:
-    """Return how an optimist departs from a pessimist: shift(s, mu_p) and log multiplier.
-
-    The log multiplier is tanh u(s, mu_p), or 0 where the optimist has no such head.
-    """
+    """Return shift(s, mu_p) and the log multiplier tanh u(s, mu_p), 0 without such a head."""
     if "log_multiplier" not in params["params"]:
         shift = _heads(params, [obs, mean], "shift")[0]
         return shift, jnp.zeros_like(shift)
@@ -168,10 +162,7 @@ def bounded_log_std(raw: Array) -> Array:
 
 
 def dormant(params: Params, *inputs: Array) -> Float[Array, ""]:
-    """Return the share of hidden units whose mean activation over the batch is next to nothing.
-
-    That is at most a fortieth of their layer's (Sokar et al., 2023).
-    """
+    """Return the share of units below 1/40 of their layer's mean activity (Sokar et al., 2023)."""
     trunks = [layers for layers in params["params"].values() if "Dense_0" in layers]
     asleep = []
     for trunk in trunks:

@@ -62,10 +62,7 @@ def require_disagreement(critics: int, weighed: bool, field: str = "beta") -> No
 
 
 class Pessimism(ABC):
-    """An attitude to risk. Most have nothing to remember and nothing to learn.
-
-    One of your own is a frozen dataclass derived from this class. It has `backup` and `objective`.
-    """
+    """An attitude to risk: a frozen dataclass with `backup` and `objective`."""
 
     # The field that says most about its kind: lists show it even where it is at its default.
     headline: ClassVar[str | None] = None
@@ -114,10 +111,7 @@ class Pessimism(ABC):
 @final
 @dataclass(frozen=True)
 class Fixed(Pessimism):
-    """One beta for the TD target and the actor.
-
-    `backup_beta` gives the TD target another one: the authors' public code has -1 there.
-    """
+    """One beta for the TD target and the actor; `backup_beta` gives the TD target another one."""
 
     beta: float
     """weight of the critics' spread (beta_p): -1 is the minimum of two critics, 0 their mean"""
@@ -197,11 +191,7 @@ class ExactCertainty(Pessimism):
         require_disagreement(critics, bool(self.beta))
 
     def floor(self) -> float:
-        """Return beta, but at least -1.
-
-        At the usual spread it weighs no more than beta. Of two critics it takes no less than the
-        minimum.
-        """
+        """Return beta, but at least -1: of two critics that is the minimum."""
         return max(self.beta, -1.0)
 
     def backup(
@@ -219,10 +209,7 @@ class ExactCertainty(Pessimism):
 @final
 @dataclass(frozen=True)
 class SubsetMin(Pessimism):
-    """REDQ: the TD target takes the minimum of `m` critics, the actor climbs the mean of all.
-
-    The critics are drawn at random for each update.
-    """
+    """REDQ: the TD target takes the minimum of `m` random critics, the actor climbs their mean."""
 
     headline: ClassVar[str | None] = "m"
 

@@ -25,10 +25,7 @@ Objective = Callable[[Array, Array], Float[Array, "batch"]]
 
 @dataclass(frozen=True)
 class Policy(ABC):
-    """An actor. A kind adds its state, its loss and how it acts.
-
-    The field `actor` of its state is what is trained.
-    """
+    """An actor: its state, its loss and how it acts. The field `actor` is what is trained."""
 
     stochastic: ClassVar[bool]  # whether it is a distribution, and so has `distribution`
     targets_wait: ClassVar[bool]  # whether the critics' slow copies move only when the actor does

@@ -45,10 +45,7 @@ def explorer_distribution(row: Algorithm, state: State, obs: Array) -> TanhNorma
 
 
 class UpdateNoise(NamedTuple):
-    """What one update leaves to chance.
-
-    It is the noise of three actors, and a key for the pessimism's choice among critics.
-    """
+    """What an update leaves to chance: noise of three actors, a key for the choice of critics."""
 
     successor: Normals
     policy: Normals
@@ -88,10 +85,7 @@ def successor(row: Algorithm, state: State, next_obs: Array, noise: Normals) -> 
 def learn_values(
     row: Algorithm, state: State, batch: Transition, noise: UpdateNoise
 ) -> tuple[State, Metrics]:
-    """Regress the critics on y = r + gamma (certainty of target critics at a' ~ pi(s') + bonus).
-
-    The bonus is what the policy is paid for being there.
-    """
+    """Regress the critics on y = r + gamma (certainty of target critics at a' ~ pi(s') + bonus)."""
     action, bonus = successor(row, state, batch.next_obs, noise.successor)
     next_zs = row.critic.values(state.critic.target, batch.next_obs, action)
     future = row.pessimism.backup(state.pessimism, next_zs, noise.backup) + bonus[:, None]

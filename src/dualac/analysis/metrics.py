@@ -1,6 +1,4 @@
-"""The metrics of train.jsonl that show how an agent deals with risk: how far its critics disagree,
-what pessimism and optimism make of that, and how far the optimist departs from the pessimist.
-"""
+"""The metrics of train.jsonl that show how an agent deals with risk."""
 
 from typing import NamedTuple
 
@@ -9,18 +7,12 @@ class Metric(NamedTuple):
     """A number to follow through training: where it is logged, and what people see of it."""
 
     key: str
-    title: str
-    """above a chart"""
-    columns: tuple[str, ...]
-    """of train.jsonl; of two columns, the first over the size of the second"""
-    logarithmic: bool = False
-    """whether it falls by orders of magnitude, most of all in the first steps"""
-    band: tuple[str, str] | None = None
-    """columns of the least and the largest value around it"""
-    symbol: str = ""
-    """above a column of a terminal; without one it is not shown there"""
-    form: str = "{:.3f}"
-    """of a number in a terminal"""
+    title: str  # above a chart
+    columns: tuple[str, ...]  # of train.jsonl; of two, the first over the size of the second
+    logarithmic: bool = False  # whether it falls by orders of magnitude
+    band: tuple[str, str] | None = None  # columns of the least and the largest value around it
+    symbol: str = ""  # above a column of a terminal; without one it is not shown there
+    form: str = "{:.3f}"  # of a number in a terminal
 
 
 _METRICS = (

@@ -26,9 +26,7 @@ Statistic = Callable[[np.ndarray], np.ndarray]
 
 
 class Interval(NamedTuple):
-    """An estimate between the ends of its interval. Fewer than two seeds in some task have no
-    spread; the interval is then undefined.
-    """
+    """An estimate between the ends of its interval; undefined below two seeds in some task."""
 
     estimate: float
     low: float
@@ -64,9 +62,7 @@ def median(scores: np.ndarray) -> np.ndarray:
 
 
 def optimality_gap(scores: np.ndarray, ceiling: float = 1.0) -> np.ndarray:
-    """Return how far scores fall short of the ceiling on average. A score above the ceiling counts
-    as the ceiling.
-    """
+    """Return how far scores, cut at the ceiling, fall short of it on average."""
     return ceiling - mean(np.minimum(scores, ceiling))
 
 
@@ -90,9 +86,7 @@ def interval(
     rng: np.random.Generator,
     replications: int = REPLICATIONS,
 ) -> Interval:
-    """Estimate a statistic with a percentile interval from the stratified bootstrap: within each
-    task, as many seeds as there are, drawn with replacement.
-    """
+    """Estimate a statistic with a percentile interval of the bootstrap, stratified by task."""
     estimate = float(statistic(scores))
     if not np.isfinite(estimate):
         return UNDEFINED
@@ -103,9 +97,7 @@ def interval(
 def improvement_probability(
     ours: np.ndarray, theirs: np.ndarray, rng: np.random.Generator, replications: int = REPLICATIONS
 ) -> Interval:
-    """Estimate the probability that a run of ours beats one of theirs on the same task, averaged
-    over tasks. A tie counts half.
-    """
+    """Estimate P(a run of ours beats one of theirs), averaged over tasks. A tie counts half."""
     both = _in_both(ours, theirs)
     if not both.any():
         return UNDEFINED
@@ -122,9 +114,7 @@ def improvement_probability(
 
 
 class Difference(NamedTuple):
-    """How much higher our IQM is than theirs on the tasks that both have, and how many more seeds
-    would separate the two.
-    """
+    """How much higher our IQM is than theirs on common tasks, and what would separate the two."""
 
     interval: Interval
     paired: bool
@@ -215,9 +205,7 @@ class _Error(NamedTuple):
 
 
 def _error(scores: np.ndarray, replicates: np.ndarray) -> _Error:
-    """Return the error of an estimate. A bootstrap of n seeds varies (n - 1) / n of what it
-    should, so its variance is mended.
-    """
+    """Return the error; a bootstrap of n seeds varies (n - 1) / n of what it should."""
     counts = np.isfinite(scores).sum(axis=0)
     freedom = float(np.maximum(counts - 1, 0).sum())
     return _Error(float(np.var(replicates)) * counts.sum() / max(freedom, 1.0), max(freedom, 1.0))
@@ -276,9 +264,7 @@ def profile_band(
 def curve_replicates(
     curves: np.ndarray, rng: np.random.Generator, replications: int = 1_000
 ) -> np.ndarray:
-    """Resample the IQM of curves (steps, seeds, tasks) to an array (replications, steps). A
-    replicate draws whole runs, so that its steps belong together.
-    """
+    """Resample the IQM of curves (steps, seeds, tasks) by whole runs: (replications, steps)."""
     draws = bootstrap_draws(np.logical_or.reduce(np.isfinite(curves)), rng, replications)
     blocks = [np.stack([iqm(draw.of(curve)) for curve in curves], axis=1) for draw in draws]
     return np.concatenate(blocks)
@@ -290,9 +276,7 @@ def curve_band(curves: np.ndarray, replicates: np.ndarray) -> Band:
 
 
 def first_reached(values: np.ndarray, steps: np.ndarray, target: float) -> np.ndarray:
-    """Return the first step at which a curve (..., steps) is at the target, infinite where it never
-    is.
-    """
+    """Return the first step at which a curve (..., steps) is at the target, or infinity."""
     reached = values >= target
     return np.where(reached.any(axis=-1), steps[reached.argmax(axis=-1)], np.inf)
 
@@ -300,9 +284,7 @@ def first_reached(values: np.ndarray, steps: np.ndarray, target: float) -> np.nd
 def steps_to_reach(
     curves: np.ndarray, replicates: np.ndarray, steps: np.ndarray, target: float
 ) -> Interval:
-    """Estimate the step at which the IQM first reaches a score, with the interval that the
-    replicates give. An infinite end lies beyond these steps.
-    """
+    """Estimate the step at which the IQM first reaches a score; infinity is beyond these steps."""
     estimate = float(first_reached(iqm(curves), steps, target))
     reached = first_reached(replicates, steps, target)
     low, high = np.quantile(reached, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf")
@@ -310,9 +292,7 @@ def steps_to_reach(
 
 
 def area(curves: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Return the area under each curve (steps, ...) over the width of its axis: the mean score on
-    the way. NaN where a curve is not whole.
-    """
+    """Return the mean score on the way of each curve (steps, ...), NaN where one has a gap."""
     if len(steps) < 2:
         return curves[-1]
     return np.trapezoid(curves, steps, axis=0) / (steps[-1] - steps[0])
@@ -321,10 +301,8 @@ def area(curves: np.ndarray, steps: np.ndarray) -> np.ndarray:
 class Draw(NamedTuple):
     """The seeds of some replications, and the places that have none."""
 
-    seeds: np.ndarray
-    """(replications, seeds, tasks): the seed that stands at each place"""
-    empty: np.ndarray
-    """(seeds, tasks): whether a place has no seed to draw"""
+    seeds: np.ndarray  # (replications, seeds, tasks): the seed that stands at each place
+    empty: np.ndarray  # (seeds, tasks): whether a place has no seed to draw
 
     def of(self, scores: np.ndarray) -> np.ndarray:
         """Return the scores of the drawn seeds, NaN at empty places."""
@@ -334,9 +312,7 @@ class Draw(NamedTuple):
 def bootstrap_draws(
     present: np.ndarray, rng: np.random.Generator, replications: int, block: int = BLOCK
 ) -> Iterator[Draw]:
-    """Yield draws of as many seeds of each task as are `present` (seeds, tasks), with replacement,
-    a block of replications at a time.
-    """
+    """Yield draws, in blocks, of as many seeds of each task as are `present` (seeds, tasks)."""
     order = np.argsort(~present, axis=0, kind="stable")
     counts = present.sum(axis=0)
     empty = np.arange(present.shape[0])[:, None] >= counts

@@ -1,7 +1,4 @@
-"""What a run holds in memory: the most that its process ever had.
-
-It is measured of a run whose replay is full, and of the same run resumed.
-"""
+"""The most memory that a run's process ever had, with a full replay, and resumed."""
 
 import contextlib
 import tempfile
@@ -65,10 +62,7 @@ def measure(algorithm: str, task: str, spec: Spec, capacity: int) -> dict[str, A
 
 
 def live(path: str, full_after: int, until: int) -> int:
-    """Take a run to a step, and return the most bytes that this process ever had.
-
-    After the step `full_after` its replay is full of random numbers.
-    """
+    """Take a run to a step and return its peak in bytes; fill its replay after `full_after`."""
     session = Session([Path(path)], lambda message: None)
     with owned(Path(path)), contextlib.closing(session):
         session.start(allow_inexact=False)

@@ -1,7 +1,4 @@
-"""How cost grows: an exponent for each thing that can be made larger.
-
-It is fitted on a logarithmic scale. 1 is in proportion, 0 not at all.
-"""
+"""How cost grows: an exponent for each thing that can be made larger (1: in proportion)."""
 
 import time
 from statistics import median

@@ -74,10 +74,7 @@ def undisturbed(algorithm: str, task: str, *, steps: int, warmup: int, replay_ra
 def trained(
     algorithm: str, task: str, replay_ratio: int, steps: int, warmup: int = 1_000
 ) -> dict[str, Any]:
-    """Measure the steps a second of a training that is thrown away.
-
-    With them comes the share of a step that is outside the learner's compiled call.
-    """
+    """Measure steps a second, and the share of a step outside the learner's compiled call."""
     learners: list[TimedLearner] = []
 
     def make_learner(runs: list[Run], spec: Spec) -> TimedLearner:

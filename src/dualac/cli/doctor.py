@@ -1,6 +1,4 @@
-"""Whether training would work on this machine: what is installed against what was tested, what can
-draw, what is free; and a very short training.
-"""
+"""Whether training would work on this machine: versions, drawing, free cores, a short training."""
 
 import os
 import platform
@@ -54,9 +52,7 @@ STEPS = 60  # of each task, when all are examined
 
 
 def smoke() -> str | None:
-    """Train a few steps in a directory that is thrown away, once straight and once stopped
-    half-way and resumed. Return what is wrong, if anything.
-    """
+    """Train a few steps straight, and once stopped and resumed; return what is wrong, if any."""
     from dualac.execution.local import Work, launch
     from dualac.training.run import Flags, prepare
 
@@ -144,9 +140,7 @@ def examine_tasks(
 def examine_task(
     console: Console, task: str, time_limit: int = 0, *, patience: float = PATIENCE
 ) -> int:
-    """Play a task, a user's own above all, and print what is wrong with it; return 0 only if
-    training on it would work.
-    """
+    """Play a task and print what is wrong with it; return 0 if training on it would work."""
     console.print(envs.canonical(task), soft_wrap=True)
     counts = {"wrong": 0, "warning": 0, "note": 0}
     for finding in findings(task, time_limit, patience):

@@ -1,6 +1,4 @@
-"""What there is, as a reader wants to see it: the table of algorithms, how two of its rows differ,
-the tasks, the experiments.
-"""
+"""What there is: the table of algorithms, how two rows differ, the tasks, the experiments."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -62,9 +60,7 @@ def show_algorithms(console: Console) -> None:
 
 
 def _in_short(part: Any) -> str:
-    """Write a part as one would in Python, with the field that says most about its kind even where
-    it is the default.
-    """
+    """Write a part as in Python, with its main field even where that is the default."""
     kind, field, text = type(part), part.headline, to_python(part)
     if field is None or getattr(part, field) != kind.__dataclass_fields__[field].default:
         return text
@@ -85,9 +81,7 @@ def show_difference(
 
 
 def show_algorithm(console: Console, name: str, row: Algorithm) -> None:
-    """Print one row as one would write it, then every value of it with what it means, by the path
-    that changes it.
-    """
+    """Print one row, then every value of it with what it means, by the path that changes it."""
     console.print(f"{name} = {to_python(row)}\n", soft_wrap=True)
     values = [(option.path, to_python(option.value), option.help) for option in options(row)]
     _print_columns(console, values)
@@ -129,9 +123,7 @@ def _costs(experiment: Any, about: str) -> tuple[str, ...]:
 
 
 def show_tasks(console: Console, protocol: Protocol | None) -> None:
-    """Print a task a line; with a protocol also what is known of each without building it. Lines,
-    not a table: they are made to be searched.
-    """
+    """Print a task a line, with a protocol also what is known of each without building it."""
     if protocol is None:
         console.print("\n".join(envs.all_tasks()), soft_wrap=True)
         return

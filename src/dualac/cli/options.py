@@ -1,6 +1,4 @@
-"""What every command needs: a parser whose complaints are one line, a console, options made from a
-tree of values.
-"""
+"""What every command needs: a parser that complains in one line, a console, options of a tree."""
 
 import argparse
 import re

@@ -45,9 +45,7 @@ WIDE, MEDIUM = 112, 92
 
 
 class OnScreen:
-    """Something that is drawn anew where there is a terminal, and printed a line at a time
-    elsewhere; use it as a context.
-    """
+    """What is drawn anew in a terminal, and printed a line at a time elsewhere; a context."""
 
     def __init__(self, console: Console, *, quiet: bool = False) -> None:
         self._console, self._quiet = console, quiet
@@ -113,9 +111,7 @@ class Display(OnScreen):
         return "failed" if path in self._failed else self._rows[path].stage
 
     def _shown(self) -> list[Column]:
-        """List the columns that at least one run has: SAC has no KL, most tasks no success, most
-        environments no bad transitions.
-        """
+        """List the columns that at least one run has: SAC has no KL, most tasks no success."""
         columns = [
             column
             for column in COLUMNS

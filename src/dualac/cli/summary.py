@@ -18,9 +18,7 @@ from dualac.training.streams import BASELINE, episode_seed
 
 
 def summarise(paths: list[Path], console: Console, isolated: float | None = None) -> None:
-    """Print the learned policies' scores beside a random one's, and where to look; a task and an
-    algorithm at a time.
-    """
+    """Print the learned policies' scores beside a random one's, by task and algorithm."""
     groups: dict[Path, list[Path]] = {}
     for path in paths:
         groups.setdefault(path.parent, []).append(path)

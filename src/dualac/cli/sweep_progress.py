@@ -80,9 +80,7 @@ class Watch(OnScreen):
         return Group(Text(self._headline()), self._grid(max(room, 1)), table)
 
     def _grid(self, room: int) -> Table:
-        """Count the runs of each state, by agent and task; where that does not fit, by agent. What
-        still does not fit is counted in one line.
-        """
+        """Count the runs of each state, by agent and task, or by agent where that does not fit."""
         cells = self._count_by_task()
         if len(cells) > room:
             cells = _merge_tasks(cells)
@@ -125,9 +123,7 @@ class Watch(OnScreen):
         return ", ".join(parts) + left
 
     def _left(self) -> float | None:
-        """Estimate the seconds that are left from the updates that are left: runs of another
-        replay ratio take another time for a step.
-        """
+        """Estimate the seconds left from the updates left: a step's time depends on its updates."""
         pace, updates = 0.0, 0.0
         for path, unit in self._units.items():
             if path in self._done or path in self._failed:

@@ -92,14 +92,10 @@ def make(
 class About(NamedTuple):
     """What is known of a task without building it."""
 
-    sizes: Sizes | None
-    """None where only its suite knows"""
-    cap: int | None
-    """the steps of an episode; None where only its suite knows"""
-    score: str
-    """what it is judged by: return or success"""
-    sets: tuple[str, ...]
-    """the sets of tasks that it is in"""
+    sizes: Sizes | None  # None where only its suite knows
+    cap: int | None  # the steps of an episode; None where only its suite knows
+    score: str  # what it is judged by: return or success
+    sets: tuple[str, ...]  # the sets of tasks that it is in
 
 
 def about(task: str, protocol: Protocol = THE_PAPERS) -> About:

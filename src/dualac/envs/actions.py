@@ -16,10 +16,7 @@ from dualac.errors import UsageError
 
 @final
 class Scaling:
-    """The map from a vector in [-1, 1] to a box of any shape.
-
-    It clips first, and is exact at both ends: a policy that saturates means the bound itself.
-    """
+    """The map from a vector in [-1, 1] to a box of any shape. It clips; both ends are exact."""
 
     def __init__(self, space: spaces.Space[Any], task: str) -> None:
         box = _learnable(space, task)

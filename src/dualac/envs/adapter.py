@@ -33,27 +33,20 @@ class Loaded(NamedTuple):
     """What a suite's `load` returns."""
 
     env: gymnasium.Env
-    cap: int
-    """steps after which its episodes are to be cut; 0 where it ends them itself"""
+    cap: int  # steps after which its episodes are to be cut; 0 where it ends them itself
 
 
 class Episodes(NamedTuple):
     """How an environment's episodes begin and end."""
 
-    seed: int | None
-    """of the first reset that brings none"""
-    cap: int
-    """steps of the simulator that an episode may last; 0 is no cap"""
-    repeat: int = 1
-    """steps of the simulator that an action lasts"""
+    seed: int | None  # of the first reset that brings none
+    cap: int  # steps of the simulator that an episode may last; 0 is no cap
+    repeat: int = 1  # steps of the simulator that an action lasts
 
 
 @final
 class Adapted(gymnasium.Wrapper):
-    """Vector observations, actions in [-1, 1], episodes capped and ended for good.
-
-    NaN passes through: the training loop judges it.
-    """
+    """Vector observations, actions in [-1, 1], episodes capped. NaN passes: training judges it."""
 
     def __init__(self, env: gymnasium.Env, task: str, episodes: Episodes) -> None:
         super().__init__(env)
@@ -105,10 +98,7 @@ class Adapted(gymnasium.Wrapper):
         return self._layout.flat(observation), reward, terminated, truncated, info
 
     def _repeated(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Take several steps of the simulator as one, fewer where the episode ends.
-
-        Rewards are summed; a success at any of them is a success.
-        """
+        """Take several steps of the simulator as one: a sum of rewards, any success."""
         observation, total, terminated, truncated, info = self._simulate(action)
         for _ in range(1, self._repeat):
             if not self._playing:
@@ -154,10 +144,7 @@ class Adapted(gymnasium.Wrapper):
         }
 
     def _require_the_same_spaces(self) -> None:
-        """Refuse an environment that declares other spaces after a reset than when it was made.
-
-        The replay and the networks have its sizes by then, and actions are scaled to its box.
-        """
+        """Refuse spaces that changed at a reset: networks and replay have the old sizes."""
         observed, acted = self._declared
         for verb, before, now in (
             ("observes", observed, self.env.observation_space),

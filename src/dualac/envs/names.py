@@ -40,10 +40,7 @@ _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 def canonical(text: str) -> str:
-    """Return the one name of the task that a user means.
-
-    Where there is none, a UsageError names the nearest.
-    """
+    """Return the one name of a task, or raise a UsageError that names the nearest."""
     text = text.strip()
     suite, slash, name = text.partition("/")
     if ":" in suite:  # a bare module:id, whose id may itself hold a namespace and a slash
@@ -68,10 +65,7 @@ def suite_tasks(suite: str) -> list[str]:
 
 
 def all_tasks() -> list[str]:
-    """List the canonical names of every listed task, suite by suite.
-
-    NOT_LISTED says what else is accepted.
-    """
+    """List the canonical names of every listed task; NOT_LISTED says what else is accepted."""
     return [name for suite in _LISTINGS for name in suite_tasks(suite)]
 
 
@@ -102,10 +96,7 @@ def _myosuite(name: str) -> str:
 
 
 def _task_of(typed: str, tasks: dict[str, str]) -> str:
-    """Return the task that a spelling stands for, or refuse it with the nearest ones.
-
-    Where the suite was named, the nearest are of that suite.
-    """
+    """Return the task that a spelling stands for, or refuse it with its suite's nearest ones."""
     suite_named = "/" in typed
     spelling = _spelling(typed.partition("/")[2] if suite_named else typed)
     if spelling in tasks:

@@ -27,18 +27,14 @@ IMAGE_RANK = 3
 class Part(NamedTuple):
     """One box of the observation, and the numbers of the vector that it fills."""
 
-    name: str
-    """its keys joined with dots; empty where the box is the whole observation"""
+    name: str  # its keys joined with dots; empty where the box is the whole observation
     start: int
     stop: int
 
 
 @final
 class Layout:
-    """Where each part of an observation lies in the vector, in the order of the space.
-
-    A part of another size than declared is an error.
-    """
+    """Where each part of an observation lies in the vector, in the order of the space."""
 
     def __init__(self, space: spaces.Space[Any], task: str) -> None:
         self._task = task
@@ -77,10 +73,7 @@ class Layout:
         return vector
 
     def check(self, observation: Any) -> None:
-        """Refuse an observation of which a part has another size than declared.
-
-        `flat` compares only the whole, except for the tasks of users.
-        """
+        """Refuse a part of another size than declared; `flat` compares only the whole."""
         for path, size in zip(self._paths, self._sizes, strict=True):
             observed = np.size(_part(observation, path))
             if observed != size:
@@ -95,10 +88,7 @@ def _concatenate(parts: Sequence[Any]) -> np.ndarray:
 
 
 def _getter(paths: list[tuple[Any, ...]]) -> Callable[[Any], Sequence[Any]]:
-    """Return a function that takes an observation apart.
-
-    Simulators have one level of keys and step in 30 microseconds: that case has a faster way.
-    """
+    """Return a function that takes an observation apart, fast where it has one level of keys."""
     if len(paths) > 1 and all(len(path) == 1 for path in paths):
         return itemgetter(*(path[0] for path in paths))
     return lambda observation: [_part(observation, path) for path in paths]

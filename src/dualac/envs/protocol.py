@@ -1,7 +1,4 @@
-"""The rules of an episode that this library chooses.
-
-They are stored with every run: two runs compare only if they are equal.
-"""
+"""The rules of an episode that this library chooses. Runs compare only if they are equal."""
 
 from __future__ import annotations
 
@@ -30,10 +27,7 @@ CHOICES = {"myosuite_termination": get_args(Termination), "success": get_args(Su
 @final
 @dataclass(frozen=True)
 class Protocol:
-    """How a task is played, beyond what the task itself says.
-
-    All lengths are in steps of the simulator, whatever the action repeat.
-    """
+    """How a task is played. Lengths are in steps of the simulator, whatever the action repeat."""
 
     action_repeat: int = 1
     """simulator steps that an action lasts; rewards are summed"""

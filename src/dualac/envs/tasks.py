@@ -58,10 +58,8 @@ METAWORLD = _words(
 class Upstream(NamedTuple):
     """A task of MyoSuite that has a name of its own here."""
 
-    id: str
-    """what MyoSuite calls it"""
-    cap: int
-    """steps of an episode in MyoSuite"""
+    id: str  # what MyoSuite calls it
+    cap: int  # steps of an episode in MyoSuite
 
 
 # The names the paper and its predecessors use. A test holds ids and caps equal to MyoSuite's

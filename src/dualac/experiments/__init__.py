@@ -1,3 +1,1 @@
-"""Many runs: what is compared with what, carried out on one machine or on a cluster, and found
-again on disk.
-"""
+"""Many runs: compared, carried out on one machine or a cluster, and found again on disk."""

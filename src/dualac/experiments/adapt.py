@@ -47,10 +47,7 @@ def overridden(
     run: Mapping[str, Any],
     changes: Callable[[Contender], Mapping[str, Any]],
 ) -> Experiment:
-    """Give other settings to every run and to each agent.
-
-    An agent that they change is another, and is named after them: `dac+target_kl0.1`.
-    """
+    """Give other settings to every run and agent; an agent is named after its changes."""
 
     def override(contender: Contender) -> Contender:
         settings = changes(contender)
@@ -72,10 +69,7 @@ def overridden(
 
 
 def _name_after(name: str, changes: Mapping[str, Any]) -> str:
-    """Name an agent after what was changed of it.
-
-    A path is shortened to its last word where no other path ends with it.
-    """
+    """Name an agent after its changes, by the last word of a path where that is unique."""
     ends = [path.rpartition(".")[2] for path in changes]
     settings = [
         (end if ends.count(end) == 1 else path) + to_python(value)

@@ -1,6 +1,4 @@
-"""What a plan will take: core-hours, memory, disk. Measured on this machine, once for each kind of
-agent, and remembered.
-"""
+"""What a plan will take: core-hours, memory, disk; measured here once for each kind of agent."""
 
 import hashlib
 import itertools
@@ -33,8 +31,7 @@ TRAINING_ROW = 1_400
 
 class Estimate(NamedTuple):
     core_hours: float
-    memory: int
-    """bytes of the largest run"""
+    memory: int  # bytes of the largest run
     disk: int
 
 
@@ -64,9 +61,7 @@ def weight(run: Run) -> float:
 
 
 def _update_weight(run: Run) -> float:
-    """Multiplications of an update, roughly: critics are passed forward for the target, there and
-    back for their own loss and for each actor's.
-    """
+    """Count an update's multiplications, roughly: critics serve target, own loss and actors."""
     spec, row = sizes(run.task), run.algorithm
     widths = (spec.obs_dim + spec.action_dim, *row.critic.hidden)
     connections = sum(one * other for one, other in itertools.pairwise(widths))
@@ -96,9 +91,7 @@ def estimate(units: Iterable[Unit], timed: Callable[[list[Run]], list[float]]) -
 
 
 def rough(runs: list[Run]) -> list[float]:
-    """Estimate the same by one measurement for all: of DAC, the others in proportion to what they
-    multiply.
-    """
+    """Estimate the same by one measurement, of DAC, in proportion to multiplications."""
     reference = Run("dac", ALGORITHMS["dac"], "dmc/cheetah-run")
     unit = calibrated([reference])[0] / _update_weight(reference)
     return [unit * _update_weight(run) for run in runs]
@@ -108,9 +101,7 @@ SECONDS_A_STEP = 3e-4  # of a simulator with acting; learning takes thirty times
 
 
 def calibrated(runs: list[Run], *, anew: bool = False) -> list[float]:
-    """Seconds of an update of each, on one core of this machine. A kind that was timed before, by
-    these versions on this machine, is looked up, unless it is to be timed `anew`.
-    """
+    """Return seconds of an update of each, looked up if timed before and not wanted `anew`."""
     book = compilation.compilation_cache() / "calibration.json"
     known: dict[str, float] = json.loads(book.read_text()) if book.exists() else {}
     asked = [_question(run) for run in runs]

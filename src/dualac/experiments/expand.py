@@ -15,10 +15,7 @@ MOST_RUNS = 1_000_000
 
 
 def expand(experiment: Experiment) -> list[Run]:
-    """Return the runs of an experiment, each once, in the order of the grids.
-
-    Two different runs that would share a directory are refused.
-    """
+    """Return the runs of an experiment, each once, or refuse two that share a directory."""
     runs: dict[tuple[str, str, int, int], Run] = {}
     for grid in experiment.grids:
         for run in _runs(grid):
@@ -67,11 +64,7 @@ def _make_run(name: str, row: Algorithm, task: str, settings: dict[str, Any]) ->
 
 
 def _other_seed(run: Run, seed: int) -> Run:
-    """Return the same run with another seed.
-
-    What was checked of the first holds for all but the seed, so a plan of a hundred thousand runs
-    takes seconds.
-    """
+    """Return the same run with another seed, without the checks that held for the first."""
     if not 0 <= seed < 2**31:
         raise UsageError(f"--seeds must be between 0 and {2**31 - 1}, not {seed}")
     other = object.__new__(Run)

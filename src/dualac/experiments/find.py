@@ -20,10 +20,7 @@ def shipped() -> list[str]:
 
 
 def find_experiment(name: str) -> Experiment:
-    """Return an experiment that is shipped, by name, or one of a user's own file.
-
-    That is `mine.py`, or `mine.py:mine` where it has several.
-    """
+    """Return a shipped experiment by name, or one of a file: `mine.py`, `mine.py:mine`."""
     path, variable = name, ""
     if name.rpartition(":")[0].endswith(".py"):
         path, _, variable = name.rpartition(":")

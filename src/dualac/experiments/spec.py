@@ -1,6 +1,4 @@
-"""What is compared: agents x tasks x seeds x replay ratios, as data. A plan is the list of runs it
-comes to; it is never stored, only made again.
-"""
+"""What is compared: agents x tasks x seeds x replay ratios, as data. Plans are never stored."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,9 +20,7 @@ TAKEN = {"name", "algorithm", "task", "pack", "seed", "steps", "replay_ratio"}
 @final
 @dataclass(frozen=True)
 class Contender:
-    """An agent under a name of its own: a row of the table, changed by path as on the command line
-    (`explorer.target_kl`).
-    """
+    """An agent under a name of its own: a row of the table, changed by `explorer.target_kl`."""
 
     name: str
     """what it is called in directories and figures"""

@@ -1,7 +1,4 @@
-"""What of a plan is on disk.
-
-A run's directory is the truth: nothing is remembered elsewhere, so nothing can disagree with it.
-"""
+"""What of a plan is on disk. The runs' directories are the only record."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -18,10 +15,8 @@ class Unit(NamedTuple):
     run: Run
     path: Path
     state: State
-    step: int = 0
-    """that it has come to"""
-    reason: str = ""
-    """why it is not further"""
+    step: int = 0  # that it has come to
+    reason: str = ""  # why it is not further
 
 
 def survey(runs: list[Run], out: Path) -> list[Unit]:

@@ -1,6 +1,4 @@
-"""A plan carried out. Started twice it does no work twice; whatever dies, the directories tell what
-is left.
-"""
+"""A plan carried out. Started twice it does no work twice: the directories say what is left."""
 
 import os
 from collections.abc import Callable
@@ -32,8 +30,7 @@ class Orders(NamedTuple):
     out: Path
     executor: Executor = launch
     workers: int | None = None
-    retry_failed: bool = False
-    """begin anew with runs that were set aside"""
+    retry_failed: bool = False  # begin anew with runs that were set aside
     flags: Flags = Flags()
 
 
@@ -43,9 +40,7 @@ class Outcome(NamedTuple):
 
 
 def order(experiment: Experiment, units: list[Unit], *, retry_failed: bool = False) -> list[Unit]:
-    """Order what is left to do. Usually the longest runs are first: started last, one would keep a
-    core busy when all others have nothing left.
-    """
+    """Order what is left, usually the longest first: started last, one would run alone."""
     left = [
         unit for unit in units if unit.state != "done" and (unit.state != "failed" or retry_failed)
     ]
@@ -57,9 +52,7 @@ def order(experiment: Experiment, units: list[Unit], *, retry_failed: bool = Fal
 
 
 def sweep(experiment: Experiment, orders: Orders, report: Report) -> Outcome:
-    """Every run of the experiment to its end; those that fail every time are set aside with their
-    reason while the others go on.
-    """
+    """Carry every run of the experiment to its end; set aside those that fail every time."""
     runs = expand(experiment)
     try:
         claim(orders.out, experiment.name, runs)

@@ -1,6 +1,4 @@
-"""The figures of docs/theory.md: computed here, from the theory or from a trained run, and drawn in
-`analysis`.
-"""
+"""The figures of docs/theory.md, computed from the theory or from a trained run."""
 
 import math
 from collections.abc import Iterator
@@ -49,9 +47,7 @@ APPROXIMATE = [name for name in Forms._fields if name != "exact"]
 def theory_figures(
     values: list[float], beta: float, weights: list[float] | None, folder: Path
 ) -> list[Path]:
-    """Draw the utility, the premium against beta, the errors of the approximations and the distance
-    of their gradients. Return the files.
-    """
+    """Draw utilities, premia, the forms' errors and gradients. Return the files."""
     v, w = possible(values, weights)
     if not (float(spread(v, w)) > 0 and beta):
         raise UsageError("a picture of risk needs values that differ and a beta other than 0")
@@ -103,9 +99,7 @@ def _attitude(beta: float) -> str:
 
 
 def premium_figure(values: Any, weights: Any) -> tuple[Any, Any, Any, float]:
-    """Compute the premium of each form against beta: betas, premiums, the range that is possible
-    and the beta at which the logarithm's series stops to converge.
-    """
+    """Compute betas, each form's premium, the possible range, and where the series diverges."""
     edge = 1 / (math.sqrt(2) * float(spread(values, weights)))
     betas = jnp.linspace(-4 * edge, 4 * edge, 201)
     centre = float(mean(values, weights))
@@ -132,9 +126,7 @@ def error_figure(values: Any, weights: Any) -> tuple[Any, Any, dict[str, Any]]:
 
 
 def gradient_figure(values: Any, beta: float, weights: Any) -> tuple[Any, Any, dict[str, float]]:
-    """Compute how far the gradients of each approximation are from the exact ones: scales of the
-    values, distances, and the orders at which they vanish.
-    """
+    """Compute scales, each form's distance from the exact gradients, and its order."""
     apart = _standardised(values, weights)
     scales = jnp.geomspace(2e-4, 0.6, 60) / abs(beta)
     slopes = jax.vmap(lambda scale: gradients(scale * apart, beta, weights))(scales)
@@ -151,9 +143,7 @@ def _standardised(values: Any, weights: Any) -> Any:
 
 
 class Covered(NamedTuple):
-    """A plane as it is drawn, and the critics' mean spread at what each actor does in the same
-    visited states.
-    """
+    """A plane as it is drawn, and the critics' mean spread at each actor's actions."""
 
     plane: Coverage
     pessimist: float
@@ -173,9 +163,7 @@ def read(path: Path, step: int | None = None) -> Trained:
 
 
 def coverage(trained: Trained, samples: int) -> Covered:
-    """Show pessimistic underexploration in a trained run: critics and both actors over the plane of
-    states and actions, and `samples` of each.
-    """
+    """Show pessimistic underexploration in a trained run, over the plane of states and actions."""
     loaded, lived = trained
     _require_optimist(loaded)
     row, state = loaded.run.algorithm, loaded.state
@@ -227,9 +215,7 @@ def describe(loaded: LoadedAgent) -> str:
 
 
 def embedding(obs: np.ndarray) -> tuple[Any, str]:
-    """Return a function from states to one number, and its name: the angle of which the first two
-    observations are cosine and sine, a pendulum's, else the first principal component.
-    """
+    """Return a map of states to one number, and its name: an angle or a principal component."""
     if obs.shape[1] > 1 and np.allclose((obs[:, :2] ** 2).sum(axis=1), 1.0, atol=1e-3):
         name = "angle of the pendulum, 0 is upright"
         return lambda states: np.arctan2(states[:, 1], states[:, 0]), name
@@ -239,9 +225,7 @@ def embedding(obs: np.ndarray) -> tuple[Any, str]:
 
 
 def saturation(trained: Trained, samples: int) -> Saturated:
-    """Compute what a run's policy wants before tanh, and what is executed, at the states it visited
-    last.
-    """
+    """Compute a policy's means before tanh, and its actions, at the states visited last."""
     loaded, obs = trained.loaded, jnp.asarray(trained.lived["obs"][-samples:])
     before = loaded.run.algorithm.policy.before_tanh(loaded.state.policy, obs)
     memory = loaded.agent.begin(jax.random.key(KEY))
@@ -252,9 +236,7 @@ def saturation(trained: Trained, samples: int) -> Saturated:
 def gaussians(
     folder: Path, means: tuple[float, ...] = (0.0, 1.0, 2.0), deviation: float = 0.5
 ) -> Path:
-    """Draw Gaussians of one deviation, before and after tanh: the farther from zero, the less of it
-    is left.
-    """
+    """Draw Gaussians of one deviation: the farther from zero, the less is left after tanh."""
     x = jnp.linspace(-3.0, 5.0, 400)
     a = jnp.linspace(-0.999, 0.9995, 800)
     policies = [
@@ -277,9 +259,7 @@ def gaussians(
 def _fields(
     row: Algorithm, state: Any, obs: np.ndarray, actions: np.ndarray
 ) -> tuple[jax.Array, ...]:
-    """Compute, at each of these states and actions, the critics' spread, the pessimist's density
-    and the optimist's; (states, actions) each.
-    """
+    """Compute the critics' spread and both actors' densities, (states, actions) each."""
     states = jnp.asarray(obs)
     distributions = [actor(states) for actor in _actors(row, state)]
 
@@ -335,9 +315,7 @@ def _range(numbers: np.ndarray) -> tuple[float, float]:
 
 
 def _chosen(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Choose a few of the states of each column, evenly over time; return them and the column of
-    each.
-    """
+    """Choose a few states of each column, evenly over time; return them and their columns."""
     by_column = [np.flatnonzero(columns == column) for column in range(COLUMNS)]
     few = [
         states[np.linspace(0, len(states) - 1, min(STATES, len(states))).astype(int)]

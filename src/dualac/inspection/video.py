@@ -62,9 +62,7 @@ def film(run: Path, out: Path, seed: int = 0, step: int | None = None) -> float:
 
 
 def render_backend() -> str | None:
-    """Find the first way of drawing that works. Each is tried in a process of its own: a failing
-    driver may take the process with it.
-    """
+    """Find the first way of drawing that works, each tried in a process that may die of it."""
     chosen = os.environ.get("MUJOCO_GL")
     for backend in [chosen] if chosen else ["egl", "osmesa", "glfw"]:
         attempt = subprocess.run(

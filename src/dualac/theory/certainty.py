@@ -1,6 +1,4 @@
-"""Certainty equivalents: the sure amount that is worth as much as an uncertain value, exactly and
-by Taylor's expansion.
-"""
+"""Certainty equivalents: the sure amount worth as much as a lottery, exact and by Taylor."""
 
 from typing import NamedTuple
 
@@ -36,9 +34,7 @@ def certainty_equivalent(
 def risk_premium(
     values: Numbers, utility: Utility, weights: Numbers | None = None
 ) -> Float[Array, "*rest"]:
-    """Return Upsilon = V^c - E V, negative for who shuns risk. This is the paper's sign; economists
-    often write the opposite.
-    """
+    """Return Upsilon = V^c - E V, negative for who shuns risk: the paper's sign."""
     return _finite(utility.premium(*_lottery_for(utility, values, weights)))
 
 
@@ -47,10 +43,8 @@ class Expansion(NamedTuple):
 
     certainty: Float[Array, "*rest"]
     premium: Float[Array, "*rest"]
-    error: Float[Array, "*rest"]
-    """certainty less the exact one"""
-    converges: Bool[Array, "*rest"]
-    """whether higher orders come as near to the exact one as one likes"""
+    error: Float[Array, "*rest"]  # certainty less the exact one
+    converges: Bool[Array, "*rest"]  # whether higher orders come ever nearer to the exact one
 
 
 def taylor(
@@ -99,9 +93,7 @@ def _finite(result: Array) -> Array:
 def _lottery_for(
     utility: Utility, values: Numbers, weights: Numbers | None
 ) -> tuple[Values, Weights]:
-    """Return values and weights; refuse values that this utility does not know, but for those of
-    weight 0.
-    """
+    """Return values and weights; refuse weighted values that this utility does not know."""
     outcomes, probabilities = lottery(values, weights)
     outcomes = possible(outcomes, probabilities)
     utility.check(outcomes)

@@ -1,6 +1,4 @@
-"""Elementary functions that keep their digits, and those of their derivatives, where the textbook's
-lose them.
-"""
+"""Elementary functions that keep digits, and their derivatives', where textbooks' lose them."""
 
 import math
 
@@ -14,9 +12,7 @@ CLOSE = 0.1
 
 
 def exponential(x: Array, t: Scalar) -> Array:
-    """Return (e^(t x) - 1) / t, and x at t = 0. Near there it is a series, so that it has its
-    derivative by t at 0 too.
-    """
+    """Return (e^(t x) - 1) / t, x at t = 0, near there a series with its derivative by t."""
     t = jnp.asarray(t, x.dtype)
     z = t * x
     small = _slight(z)
@@ -36,9 +32,7 @@ def logarithm(u: Array, t: Scalar) -> Array:
 
 
 def log_ratio(x: Array, centre: Array) -> tuple[Array, Array]:
-    """Return log(x / centre), and how much it exceeds (x - centre) / centre: next to nothing where
-    the two are close.
-    """
+    """Return log(x / centre), and its excess over (x - centre) / centre."""
     d = (x - centre) / centre
     within = jnp.abs(d) < 0.5
     log = jnp.where(within, jnp.log1p(jnp.where(within, d, 0.0)), jnp.log(x) - jnp.log(centre))

@@ -61,9 +61,7 @@ def gradients(values: Numbers, beta: Scalar, weights: Numbers | None = None) -> 
 def series_argument(
     values: Numbers, beta: Scalar, weights: Numbers | None = None
 ) -> Float[Array, "*rest"]:
-    """Return x = 2 beta^2 Var in log(1 + x). Its series, whose first term gives the variance form,
-    converges only where x is at most 1.
-    """
+    """Return x = 2 beta^2 Var in log(1 + x), whose series converges only for x <= 1."""
     values, beta, weights = lottery_of(values, beta, weights)
     return 2.0 * beta**2 * moment(values, 2, weights)
 
@@ -82,9 +80,7 @@ def gaussian_forms(centre: Scalar, deviation: Scalar, beta: Scalar) -> Forms:
 
 
 def gaussian_gradients(centre: Scalar, deviation: Scalar, beta: Scalar) -> Forms:
-    """Return each form's gradient by a Gaussian value's mean and by its standard deviation, a pair
-    each.
-    """
+    """Return each form's gradients by a Gaussian value's mean and standard deviation."""
 
     def gradient(name: str) -> tuple[Array, Array]:
         def form(centre: Array, deviation: Array) -> Array:
@@ -132,9 +128,7 @@ def lottery_of(
 
 
 def exact_form(values: Values, beta: Scalar, weights: Weights = None) -> Float[Array, "*rest"]:
-    """Return the exact form as an agent climbs it, whose critics are never far apart in units of
-    1 / beta. Runs depend on its bits.
-    """
+    """Return the exact form of critics that are near each other. Runs depend on its bits."""
     return mean(values, weights) + entropic_premium(values, 2.0 * beta, weights)
 
 
@@ -173,9 +167,7 @@ def _gradients(values: Values, beta: Scalar, weights: Weights) -> Forms:
 
 
 def _log_premium(variance: Array, beta: Scalar) -> Array:
-    """Return log(1 + x) / 2 beta with x = 2 beta^2 Var, as beta Var times log(1 + x) / x, which is
-    defined at beta = 0.
-    """
+    """Return log(1 + x) / 2 beta, x = 2 beta^2 Var, as beta Var log(1 + x) / x: beta may be 0."""
     x = 2.0 * beta**2 * variance
     small = x < float(jnp.finfo(variance.dtype).eps)
     share = jnp.where(small, 1.0 - x / 2.0, jnp.log1p(x) / jnp.where(small, 1.0, x))

@@ -1,6 +1,4 @@
-"""Values that are known as a Gaussian or by quantiles, not by an ensemble. Both become values with
-weights, which all functions of the theory take.
-"""
+"""Values that are known as a Gaussian or by quantiles, as values with weights."""
 
 import functools
 
@@ -53,9 +51,7 @@ def _hermite(nodes: int) -> tuple[list[float], list[float]]:
 
 @jax.jit
 def _christoffel(standard: Float[Array, "nodes"]) -> Float[Array, "nodes"]:
-    """Return Christoffel's numbers at the nodes: one over the sum of the squared orthonormal
-    polynomials.
-    """
+    """Return Christoffel's numbers: one over the sum of squared orthonormal polynomials."""
 
     def add_square(n: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
         before, here, total = carry

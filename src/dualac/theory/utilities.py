@@ -101,9 +101,7 @@ class Exponential(Stepped):
 @final
 @dataclass(frozen=True)
 class Power(Stepped):
-    """U(x) = (x^(1 - a) - 1) / (1 - a) for x > 0, log x at a = 1: constant relative risk aversion a
-    (CRRA). An exponential utility of log x.
-    """
+    """CRRA: U(x) = (x^(1 - a) - 1) / (1 - a) for x > 0, log x at a = 1."""
 
     relative_aversion: Scalar
     """relative risk aversion a: 0 is indifferent, 1 the logarithm, negative seeks risk"""
@@ -147,9 +145,7 @@ class Power(Stepped):
         return 1.0 - self.relative_aversion
 
     def _log_gain(self, values: Values, weights: Weights) -> Float[Array, "*rest"]:
-        """Return log(V^c / E V): an exponential utility's certainty equivalent of log(V / E V),
-        whose mean is as far below 0 as log x is below x - 1.
-        """
+        """Return log(V^c / E V): the exponential utility's equivalent of log(V / E V)."""
         logs, rest = log_ratio(values, mean(values, weights)[None])
         return entropic_equivalent(logs, self._slope(), weights, mean(rest, weights))
 
@@ -190,9 +186,7 @@ class Logarithmic(Stepped):
 @final
 @dataclass(frozen=True)
 class Quadratic(Utility):
-    """U(x) = x - b x^2 / 2, where b x < 1: beyond that it would fall. Only mean and variance count
-    for it.
-    """
+    """U(x) = x - b x^2 / 2, where b x < 1 (beyond it falls): mean and variance alone count."""
 
     bend: Scalar
     """b: positive shuns risk, negative seeks it"""

@@ -14,9 +14,7 @@ from dualac.theory.moments import Values, Weights, floats, mean, refuse, require
 
 
 class Utility:
-    """The base of every utility. One of your own has `value`, `inverse` and `derivative`, and says
-    where it is defined.
-    """
+    """The base of every utility: `value`, `inverse`, `derivative`, and where it is defined."""
 
     def value(self, x: ArrayLike) -> Array:
         """Return U(x)."""
@@ -67,9 +65,7 @@ class Utility:
         return array
 
     def aversion(self, x: ArrayLike) -> Array:
-        """Return Arrow and Pratt's absolute risk aversion -U''/U', positive where U shuns risk. The
-        premium is about -aversion Var / 2.
-        """
+        """Return Arrow and Pratt's aversion -U''/U'; the premium is about -aversion Var / 2."""
         return -self.curvature(self.inside(x), 2)
 
     def equivalent(self, values: Values, weights: Weights = None) -> Float[Array, "*rest"]:
@@ -104,9 +100,7 @@ class Utility:
 
 
 class Stepped(Utility):
-    """A utility whose derivatives are known multiples of one another, so that ratios of them
-    neither over- nor underflow where they do.
-    """
+    """A utility whose derivatives are multiples of one another: their ratios never overflow."""
 
     def step(self, x: Array, order: int) -> Array:
         """Return U^(n+1)(x) / U^(n)(x)."""

@@ -125,9 +125,7 @@ def _task_data(summary: Summary, task: str, groups: Sequence[Group]) -> Data:
 
 
 def inside_data(groups: Sequence[Group]) -> list[Data]:
-    """Return how the duals and the diagnoses of each dual actor-critic move: a line a task, the
-    KL's target, the resets.
-    """
+    """Return how duals and diagnoses move: a chart an agent, a line a task, the resets marked."""
     metrics = logged(groups)
     charts = []
     for group in groups:

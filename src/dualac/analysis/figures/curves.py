@@ -19,9 +19,7 @@ BESIDE = {"kl": METRICS["kl_median"].columns}  # what is drawn on top in a panel
 def learning_curve(
     groups: Mapping[str, list[Path]], title: str, out: Path, random_score: float | None = None
 ) -> Path:
-    """Draw return against steps: each seed a thin line, each group's mean a thick one. The number
-    of seeds is in the legend.
-    """
+    """Draw return against steps: each seed a thin line, each group's mean a thick one."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7, 4.2), layout="constrained")
         axes = figure.subplots()
@@ -43,9 +41,7 @@ def learning_curve(
 
 
 def inside(runs: list[Path], title: str, targets: Mapping[str, float], out: Path) -> Path:
-    """Draw how the duals of a dual actor-critic move: KL (mean and median), optimism, KL weight,
-    temperature; a thin line a seed. `targets` are dashed lines, by the title of their panel.
-    """
+    """Draw how duals move, a thin line a seed, with dashed `targets` by the title of a panel."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10, 5.6), layout="constrained")
         for axes, key in zip(figure.subplots(2, 2).flat, INSIDE, strict=True):

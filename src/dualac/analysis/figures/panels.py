@@ -1,6 +1,4 @@
-"""How each figure is drawn, by matplotlib, without a screen. An agent's ink is the same in all of
-them.
-"""
+"""How each figure is drawn, by matplotlib, without a screen. An agent has one ink in all."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,4 @@
-"""The figures of the paper, and one of the library's own, each from whatever runs there are: which
-of them these runs can make, and what the others would need.
-"""
+"""The figures of the paper: which of them these runs can make, and what the others need."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -40,8 +38,7 @@ class PaperFigure(NamedTuple):
 
     title: str
     make: Callable[[Summary], Drawing | None]
-    needs: str
-    """runs without which it is not drawn; "" where a report is whole without it"""
+    needs: str  # runs without which it is not drawn; "" where a report is whole without it
 
 
 class Picture(NamedTuple):
@@ -55,8 +52,7 @@ class Picture(NamedTuple):
 
 class Gallery(NamedTuple):
     pictures: list[Picture]
-    missing: list[str]
-    """figures of the paper that these runs cannot make, each with what it would need"""
+    missing: list[str]  # figures that these runs cannot make, each with what it would need
 
 
 def planned_of(summary: Summary, groups: Sequence[Group]) -> list[PlannedRun]:
@@ -78,9 +74,7 @@ def has_values(run: RunRecord) -> bool:
 
 
 def hard(summary: Summary) -> list[Group]:
-    """Return the agents that the hardest tasks are about, with their runs on them, at whatever
-    replay ratio each needs.
-    """
+    """Return the agents that the hardest tasks are about, with their runs on those tasks."""
     groups = [
         group._replace(runs=[run for run in group.runs if run.task in HARD])
         for group in summary.groups

@@ -1,6 +1,4 @@
-"""One style for every picture: colours that colour-blind readers can tell apart, and that an
-algorithm keeps wherever it appears.
-"""
+"""One style for every picture: an algorithm keeps its colour, and colour-blind readers see it."""
 
 import zlib
 from collections.abc import Iterable
@@ -30,9 +28,7 @@ STYLE: dict[Any, Any] = {
 
 
 class Decimals(LogFormatter):
-    """Labels of the ticks that matplotlib would label on a logarithmic axis, in decimals: STYLE
-    turns off the mathematics in which it writes them.
-    """
+    """Labels of logarithmic axes in decimals: STYLE turns off the mathematics of matplotlib's."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
         return f"{x:g}" if super().__call__(x, pos) else ""

@@ -1,6 +1,4 @@
-"""Pictures of the theory: utilities, premia, the errors of the approximations, and the paper's
-explanatory figures. Drawn from arrays alone.
-"""
+"""Pictures of the theory, and the paper's explanatory figures, drawn from arrays alone."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,15 +30,11 @@ class Worth(NamedTuple):
 
     title: str
     x: np.ndarray
-    utility: np.ndarray
-    """of x"""
-    values: np.ndarray
-    """of the lottery"""
-    worth: np.ndarray
-    """the values' utilities"""
+    utility: np.ndarray  # of x
+    values: np.ndarray  # of the lottery
+    worth: np.ndarray  # the values' utilities
     mean: float
-    expected: float
-    """the mean of the utilities"""
+    expected: float  # the mean of the utilities
     certainty: float
 
 
@@ -49,18 +43,12 @@ class Coverage(NamedTuple):
 
     title: str
     embedding: str
-    states: np.ndarray
-    """edges of the columns"""
-    actions: np.ndarray
-    """edges of the rows"""
-    spread: np.ndarray
-    """the critics' (columns, rows); NaN where no state was visited"""
-    pessimist: np.ndarray
-    """density of its actions (columns, rows)"""
-    optimist: np.ndarray
-    """density of its actions (columns, rows)"""
-    visited: np.ndarray
-    """(n, 2): embedded state and action"""
+    states: np.ndarray  # edges of the columns
+    actions: np.ndarray  # edges of the rows
+    spread: np.ndarray  # the critics' (columns, rows); NaN where no state was visited
+    pessimist: np.ndarray  # density of its actions (columns, rows)
+    optimist: np.ndarray  # density of its actions (columns, rows)
+    visited: np.ndarray  # (n, 2): embedded state and action
     pessimist_samples: np.ndarray
     optimist_samples: np.ndarray
 
@@ -74,9 +62,7 @@ class Saturated(NamedTuple):
 
 
 def utilities(panels: Sequence[Worth], out: Path) -> Path:
-    """Draw the paper's utility figure: the certainty equivalent lies where the curve is as high as
-    the expected utility.
-    """
+    """Draw utilities: at the certainty equivalent a curve is as high as the expected utility."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10.5, 3.6), layout="constrained")
         for axes, panel in zip(figure.subplots(1, len(panels)), panels, strict=True):
@@ -122,9 +108,7 @@ def premiums(
     edge: float,
     out: Path,
 ) -> Path:
-    """Draw the risk premium against beta, a line a form; grey where the logarithm's series
-    diverges.
-    """
+    """Draw the risk premium against beta; grey where the logarithm's series diverges."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7, 4.2), layout="constrained")
         axes = figure.subplots()
@@ -165,9 +149,7 @@ def premiums(
 def errors(
     betas: np.ndarray, spreads: np.ndarray, errors_of: Mapping[str, np.ndarray], out: Path
 ) -> Path:
-    """Draw |form - exact| over the spread, for each approximation, over (beta, spread). The line is
-    where the logarithm's series stops converging.
-    """
+    """Draw |form - exact| / spread over (beta, spread), and where the logarithm's series ends."""
     with mpl.rc_context(PLAIN):
         figure = Figure(figsize=(10.5, 3.6), layout="constrained")
         panels = figure.subplots(1, len(errors_of), sharey=True)
@@ -204,9 +186,7 @@ def errors(
 def gradient_gaps(
     spreads: np.ndarray, gaps: Mapping[str, np.ndarray], orders: Mapping[str, float], out: Path
 ) -> Path:
-    """Draw how far each form's gradient is from the exact one's, against the spread. The measured
-    order is in the legend.
-    """
+    """Draw each form's distance from the exact gradient against the spread, and its order."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(6, 4.2), layout="constrained")
         axes = figure.subplots()
@@ -234,9 +214,7 @@ def gaussians(
     labels: Sequence[str],
     out: Path,
 ) -> Path:
-    """Draw Gaussians of one deviation, and their densities after tanh. Each pair: places, and a row
-    of densities a Gaussian.
-    """
+    """Draw Gaussians of one deviation before and after tanh: places, and rows of densities."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(9, 3.4), layout="constrained")
         titles = ("before tanh: x", "after tanh: a = tanh x")
@@ -254,9 +232,7 @@ def gaussians(
 
 
 def coverage(plane: Coverage, out: Path) -> Path:
-    """Draw pessimistic underexploration: the critics' spread, then where the pessimist and the
-    optimist act, with samples of each.
-    """
+    """Draw pessimistic underexploration: the critics' spread, then where each actor acts."""
     with mpl.rc_context(PLAIN):
         figure = Figure(figsize=(11, 3.7), layout="constrained")
         spread, pessimist, optimist = figure.subplots(1, 3, sharey=True)
@@ -301,9 +277,7 @@ def _field(axes: Axes, plane: Coverage, field: np.ndarray, top: float, colours: 
 
 
 def saturation(policies: Sequence[Saturated], title: str, out: Path) -> Path:
-    """Draw how far policies push into the flat ends of tanh: their means before tanh, and the
-    actions that follow.
-    """
+    """Draw how far policies push into the flat ends of tanh: before it, and after."""
     reach = max(np.quantile(np.abs(policy.before), 0.995) for policy in policies)
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(9, 3.6), layout="constrained")

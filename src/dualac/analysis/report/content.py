@@ -170,9 +170,7 @@ def variants_of(summary: Summary) -> list[Variant]:
 
 
 def _special(summary: Summary, variants: Sequence[Variant]) -> list[dict[str, Any]]:
-    """Return charts beyond every algorithm and every task, with their places in what the script
-    reads.
-    """
+    """Return charts of a few agents or the hardest tasks, with their places in the data."""
     panels, tasks = len(scored_panels(summary)), len(task_panels(summary))
     compared = [
         {
@@ -290,7 +288,5 @@ def _seeds(cell: Cell | None, home: Path) -> list[dict[str, Any]]:
 
 
 def _link(path: Path, home: Path) -> str:
-    """Return a link from where the page is. It starts with a dot, so that no name can be a
-    scheme.
-    """
+    """Return a relative link. It starts with a dot, so that no name can be a scheme."""
     return "./" + quote(os.fsencode(os.path.relpath(path.resolve(), home.resolve()))) + "/"

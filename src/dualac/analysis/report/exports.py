@@ -1,6 +1,4 @@
-"""The numbers of a report in the forms that others read: CSV, JSON, LaTeX, Markdown. What users
-named is text in all of them.
-"""
+"""A report's numbers as CSV, JSON, LaTeX and Markdown. What users named is text in all of them."""
 
 import csv
 import io
@@ -119,9 +117,7 @@ def as_json(value: Any) -> str:
 
 
 def latex(summary: Summary) -> str:
-    """Write final scores as a booktabs table; the best of each replay ratio, and whatever is not
-    separable from it, in bold.
-    """
+    """Write final scores as a booktabs table, in bold whatever is not separable from the best."""
     rows = [
         _latex_row(panel, group)
         for panel in summary.panels

@@ -27,16 +27,12 @@ class Order(NamedTuple):
     out: Path | None
     title: str | None
     choices: Choices
-    command: str
-    """the command line, to be named in the report"""
-    figures: Mapping[str, PaperFigure] = FIGURES
-    """those that are drawn, where the runs can make them"""
+    command: str  # the command line, to be named in the report
+    figures: Mapping[str, PaperFigure] = FIGURES  # drawn where the runs can make them
 
 
 def make(order: Order, refresh: int | None = None) -> Path:
-    """Read the runs and write the report; return where. With `refresh`, a page reloads itself after
-    so many seconds, until every run has ended.
-    """
+    """Write the report and return where. With `refresh`, a page reloads itself while runs go on."""
     for place in order.places:
         if not place.is_dir():
             raise DataError(f"{place} is not a directory; give one that holds runs")
@@ -77,9 +73,7 @@ def watch(
     say: Callable[[str], None],
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Make a report anew whenever some file of the runs has changed, until none is running or
-    missing from its plan. Ctrl-C ends it sooner.
-    """
+    """Make a report anew whenever a run's files have changed, until none is running or missing."""
     made = _last_change(order.places)
     while _goes_on(read(order.places, training_rows=2)):
         sleep(every)

@@ -1,6 +1,4 @@
-"""A report as Markdown with SVGs beside it, for a repository's docs. The same runs make the same
-bytes.
-"""
+"""A report as Markdown with SVGs beside it. The same runs make the same bytes."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

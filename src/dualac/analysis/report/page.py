@@ -1,6 +1,4 @@
-"""A report as one HTML file that needs nothing else: no network, no library. What users named is
-text, and a policy in the page forbids the rest.
-"""
+"""A report as one HTML file that needs no network. What users named is text in it."""
 
 import base64
 import hashlib
@@ -34,9 +32,7 @@ from dualac.runs.files import write_text
 def write_page(
     summary: Summary, title: str, out: Path, command: str, refresh: int | None = None
 ) -> Path:
-    """Write the page beside its place and rename it, so that whoever looks at it while it is made
-    anew sees a whole one.
-    """
+    """Write the page beside its place and rename it, so that readers see a whole one."""
     out.parent.mkdir(parents=True, exist_ok=True)
     text = page(summary, title, out.parent, command, refresh)
     write_text(out, text)

@@ -1,6 +1,4 @@
-"""Numbers beside the scores, averaged over runs: what clocks read, and how far critics
-overestimate.
-"""
+"""Averages over runs beside the scores: what clocks read, how far critics overestimate."""
 
 from collections.abc import Sequence
 
@@ -16,9 +14,7 @@ CLOCKS = {"updates": "train/n_updates", "seconds": "time/time_elapsed"}
 
 
 def clocks(runs: Sequence[RunRecord], steps: np.ndarray) -> dict[str, np.ndarray]:
-    """Return updates and seconds when a step was reached, on average over the runs that logged
-    them; NaN where none did.
-    """
+    """Return mean updates and seconds at each step over the runs that logged them."""
     averages = {}
     for clock, name in CLOCKS.items():
         readings = [clock_at(run, name, steps) for run in runs if name in run.training]
@@ -39,9 +35,7 @@ def clock_at(run: RunRecord, name: str, steps: np.ndarray) -> np.ndarray:
 
 
 def overestimation(group: Group, tasks: Sequence[str], steps: np.ndarray) -> np.ndarray:
-    """Return mean |Q| over mean |G| of a group's evaluations, averaged over its runs; NaN where no
-    run has both.
-    """
+    """Return mean |Q| over mean |G| of a group's evaluations; NaN where no run has both."""
     rows = []
     for run in group.runs:
         if run.task in tasks and np.isfinite(run.evaluations["value"]).any():

@@ -15,9 +15,7 @@ SPELT_OUT = ("steps", "replay_ratio", "eval_every")  # in a command, whatever th
 
 
 def commands(summary: Summary) -> list[str]:
-    """Write a command for each algorithm and task; several where seeds are unlike in length or in
-    how often they are evaluated.
-    """
+    """Write a command for each algorithm and task, or several for unlike seeds."""
     lines = []
     for group in summary.groups:
         for task in sorted(group.tasks):
@@ -49,9 +47,7 @@ def _command(group: Group, runs: Sequence[RunRecord]) -> str:
 
 
 def _settings(group: Group) -> dict[str, Any]:
-    """Return what is to be set, by path. Where a whole part is another, it is the part as one would
-    write it, and not its values one by one.
-    """
+    """Return what is to be set, by path. A part that was exchanged is written whole."""
     overrides = {path: value for path, value in group.overrides.items() if path in group.settings}
     parts = [path.removesuffix(".part") for path in overrides if path.endswith(".part")]
     single = {

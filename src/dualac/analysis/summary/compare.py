@@ -1,6 +1,4 @@
-"""Runs and directories side by side, for a terminal: a row each, and what can be said about their
-differences.
-"""
+"""Runs and directories side by side, for a terminal: rows, and sentences on differences."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -36,20 +34,16 @@ class Row(NamedTuple):
 
     label: str
     task: str
-    seeds: int
-    """with a score"""
-    of: int
-    """runs"""
-    found: Interval
-    """of the mean over seeds, at the step"""
+    seeds: int  # with a score
+    of: int  # runs
+    found: Interval  # of the mean over seeds, at the step
     sparkline: str
 
 
 class Compared(NamedTuple):
     """A comparison as people read it."""
 
-    at: dict[str, float]
-    """the step at which a task is compared: the furthest that every side came to"""
+    at: dict[str, float]  # where a task is compared: the furthest step that every side came to
     units: dict[str, str]
     rows: list[Row]
     sentences: list[str]
@@ -70,9 +64,7 @@ class Side(NamedTuple):
 
 
 def compare(places: Sequence[Path], choices: Choices = USUAL) -> Compared:
-    """Compare what is at some places: each is a side if there are several, each agent is one if
-    there is one place.
-    """
+    """Compare several places with each other, or the agents of one place."""
     frames = [_read(place) for place in places]
     # The usual rules are those of all that is compared: each place alone may agree with itself.
     usual = usual_rules(run for frame in frames for run in frame.runs)
@@ -196,9 +188,7 @@ def _mean_curve(side: Side, board: Board, task: str, step: float) -> np.ndarray:
 
 
 def sparkline(values: np.ndarray, scale: np.ndarray, width: int = WIDTH) -> str:
-    """Draw the shape of a curve in letters, between the least and the greatest of `scale`; a gap
-    where there is no number.
-    """
+    """Draw a curve in letters, between the ends of `scale`; a gap where there is no number."""
     if not len(values):
         return ""
     places = np.linspace(0, len(values) - 1, min(width, len(values))).round().astype(int)
@@ -216,9 +206,7 @@ def _letter(value: float, low: float, span: float) -> str:
 def _verdicts(
     sides: list[Side], board: Board, tasks: list[str], steps: dict[str, float]
 ) -> list[str]:
-    """Compare each pair on all tasks that have scores, by IQM; without scores, task by task, by
-    return.
-    """
+    """Compare each pair by IQM on all tasks with scores, by return on each other task."""
     scaled = [task for task in tasks if board.scaled[task]]
     sets = ([scaled] if scaled else []) + [[task] for task in tasks if task not in scaled]
     sentences = []

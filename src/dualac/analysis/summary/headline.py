@@ -123,9 +123,7 @@ def _near(panel: Panel, best: str) -> list[str]:
 
 
 def _format_chance(panel: Panel, comparison: Comparison) -> str:
-    """Write a probability of improvement; of few seeds without its interval, which may be a point
-    and mean nothing.
-    """
+    """Write a chance; of few seeds without its interval, which may be a point and mean nothing."""
     seeds = [*panel.seeds(comparison.ours), *panel.seeds(comparison.theirs)]
     if min(seeds) < FEW_SEEDS:
         return format_number(comparison.probability.estimate)

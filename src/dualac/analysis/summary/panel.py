@@ -1,6 +1,4 @@
-"""A panel: agents that are compared on the tasks that all of them have, at a step that all of them
-came to.
-"""
+"""A panel: agents that are compared on their common tasks, at a step that all came to."""
 
 import sys
 import zlib
@@ -43,8 +41,7 @@ class Reached(NamedTuple):
     other: str
     target: float
     steps: Interval
-    share: float
-    """of all the steps of the panel"""
+    share: float  # of all the steps of the panel
 
 
 class Panel(NamedTuple):
@@ -53,27 +50,20 @@ class Panel(NamedTuple):
     title: str
     groups: list[Group]
     tasks: list[str]
-    left_out: list[str]
-    """tasks that not all groups have"""
-    apart: list[Group]
-    """groups that are too far behind to be compared: the others would lose more than they add"""
+    left_out: list[str]  # tasks that not all groups have
+    apart: list[Group]  # too far behind: the others would lose more than these groups add
     at: float
     area: bool
     steps: np.ndarray
-    scores: dict[str, np.ndarray]
-    """(seeds, tasks)"""
-    aggregates: dict[str, dict[str, Interval]]
-    """by label and statistic"""
-    suites: dict[str, dict[str, Interval]]
-    """IQMs by suite and label, where there are several suites"""
+    scores: dict[str, np.ndarray]  # (seeds, tasks)
+    aggregates: dict[str, dict[str, Interval]]  # by label and statistic
+    suites: dict[str, dict[str, Interval]]  # IQMs by suite and label, of several suites
     bands: dict[str, Band]
-    clocks: dict[str, dict[str, np.ndarray]]
-    """by label and clock"""
+    clocks: dict[str, dict[str, np.ndarray]]  # by label and clock
     profiles: dict[str, Band]
     comparisons: list[Comparison]
     reached: list[Reached]
-    start: float = 0.0
-    """where an area begins: at the first evaluation of whoever was evaluated last"""
+    start: float = 0.0  # of an area: the first evaluation of whoever was evaluated last
 
     def ranked(self) -> list[Group]:
         """Sort the groups, the best first, those without a score last."""
@@ -103,9 +93,7 @@ class Panel(NamedTuple):
 
 
 def generator(*words: str) -> np.random.Generator:
-    """Make the generator of an estimate from its name, so that another algorithm beside it changes
-    no interval.
-    """
+    """Make an estimate's generator from its name: another algorithm changes no interval."""
     return np.random.default_rng([zlib.crc32(word.encode()) for word in words])
 
 
@@ -209,18 +197,13 @@ def _comparable(groups: list[Group], reach: Reach) -> list[Group]:
 
 
 class _Curves(NamedTuple):
-    """Every group's curves (steps, seeds, tasks) at every evaluation, and resamples of their IQM
-    at some.
-    """
+    """Every group's curves (steps, seeds, tasks), and resamples of their IQM at some steps."""
 
     steps: np.ndarray
     values: dict[str, np.ndarray]
-    replicates: dict[str, np.ndarray]
-    """(replications, replicated steps)"""
-    dense: np.ndarray
-    """places of the steps that are resampled"""
-    shown: np.ndarray
-    """places of the steps that are drawn, among those that are resampled"""
+    replicates: dict[str, np.ndarray]  # (replications, replicated steps)
+    dense: np.ndarray  # places of the steps that are resampled
+    shown: np.ndarray  # places of the steps that are drawn, among those that are resampled
 
     @classmethod
     def of(cls, extent: _Extent, board: Board) -> "_Curves":
@@ -250,9 +233,7 @@ class _Curves(NamedTuple):
         return statistics.curve_band(curves, self.replicates[label][:, self.shown])
 
     def reach(self, label: str, target: float) -> Interval:
-        """Estimate the step at which a group's IQM reaches a score: from every evaluation, between
-        ends from those that are resampled.
-        """
+        """Estimate when a group's IQM reaches a score, the ends from resampled steps alone."""
         curves = self.values[label]
         rough = statistics.steps_to_reach(
             curves[self.dense], self.replicates[label], self.steps[self.dense], target
@@ -322,9 +303,7 @@ def _comparisons(panel: Panel) -> list[Comparison]:
 
 
 def _reached(panel: Panel, curves: _Curves) -> list[Reached]:
-    """Estimate each group's way to the final score of the best of the others, the paper's `in 60 %
-    of the steps`.
-    """
+    """Estimate each group's way to the best other's final score: "in 60 % of the steps"."""
     finals = {label: float(band.estimate[-1]) for label, band in panel.bands.items()}
     finals = {label: score for label, score in finals.items() if np.isfinite(score)}
     reached = []

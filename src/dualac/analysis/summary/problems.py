@@ -149,9 +149,7 @@ def _of_panel(panel: Panel) -> list[Problem]:
 
 
 def _of_machines(runs: Sequence[RunRecord]) -> list[Problem]:
-    """List versions that differ between runs. The simulator's are no matter here: such runs would
-    have been refused.
-    """
+    """List versions that differ between runs. Unlike simulators were refused before."""
     versions: dict[str, set[str]] = defaultdict(set)
     for run in runs:
         facts = dict(run.versions)

@@ -14,14 +14,10 @@ from dualac.analysis.summary.panel import At, Panel, make_panel
 class Choices(NamedTuple):
     """What decides which numbers are compared."""
 
-    bounds: Bounds = MappingProxyType({})
-    """the returns that score 0 and 1, by task"""
-    at: At = None
-    """where scores are taken"""
-    unlike: Unlike = "refuse"
-    """what becomes of runs under other rules"""
-    rows: Rows = MappingProxyType({})
-    """the table of algorithms, where it is known"""
+    bounds: Bounds = MappingProxyType({})  # the returns that score 0 and 1, by task
+    at: At = None  # where scores are taken
+    unlike: Unlike = "refuse"  # what becomes of runs under other rules
+    rows: Rows = MappingProxyType({})  # the table of algorithms, where it is known
 
 
 USUAL = Choices()
@@ -35,11 +31,9 @@ class Summary(NamedTuple):
     board: Board
     panels: list[Panel]
     tasks: list[str]
-    unscaled: list[str]
-    """tasks whose returns have no bounds: they are plotted and enter no aggregate"""
+    unscaled: list[str]  # tasks without bounds of the return: plotted, but in no aggregate
     choices: Choices
-    inks: dict[str, Ink]
-    """by agent"""
+    inks: dict[str, Ink]  # by agent
 
     @property
     def groups(self) -> list[Group]:
@@ -53,9 +47,7 @@ def summarise(frame: Frame, choices: Choices = USUAL) -> Summary:
 
 
 def only(summary: Summary, *, names: Sequence[str] = (), tasks: Sequence[str] = ()) -> Summary:
-    """Summarise fewer runs: agents that stand for these names, these tasks. Each keeps its name and
-    its ink.
-    """
+    """Summarise fewer runs: agents that stand for these names, these tasks; inks stay."""
     labels = {one.label for name in names for one in standing_for(summary.groups, name)}
     groups = [one for one in summary.groups if not names or one.label in labels]
     groups = [

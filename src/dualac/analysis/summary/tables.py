@@ -1,6 +1,4 @@
-"""Tables of the paper: what each part of the design is worth, how much a setting matters, what an
-algorithm costs.
-"""
+"""Tables of the paper: the parts of the design, a setting's importance, an algorithm's cost."""
 
 import json
 from collections.abc import Sequence
@@ -47,10 +45,7 @@ def design(summary: Summary, base: str) -> list[Share]:
 
 
 def sensitivity(summary: Summary, reference: str) -> list[Share]:
-    """Return in percent over the reference how agents of one name, or of `name+change`, score that
-    differ from the default, or else from the one in their middle, by one value, be it of several
-    settings.
-    """
+    """Return in percent over the reference how variants of a name score, one value changed."""
     rows = []
     for panel in summary.panels:
         references = standing_for(panel.groups, reference)
@@ -125,9 +120,7 @@ def _ratio(panel: Panel, group: Group, other: Group) -> Interval:
 
 
 def differences(groups: Sequence[Group]) -> tuple[list[str], list[list[str]]]:
-    """Return titles and rows of the settings in which agents differ: a column an agent, a dash
-    where it has no such setting.
-    """
+    """Return titles and rows of the settings in which agents differ: a column an agent."""
     rows = []
     for path in sorted({path for group in groups for path in group.settings}):
         values = [json.dumps(group.settings.get(path, "-"), default=str) for group in groups]
@@ -147,10 +140,8 @@ class Cost(NamedTuple):
     runs: int
     steps_per_second: float
     ms_per_update: float
-    hours: float
-    """of a whole run, at this speed"""
-    against: float
-    """seconds a step, over those of the reference at the same replay ratio"""
+    hours: float  # of a whole run, at this speed
+    against: float  # seconds a step, over those of the reference at the same replay ratio
     cpus: list[str]
 
 

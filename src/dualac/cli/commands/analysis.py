@@ -156,9 +156,7 @@ def add_choices(parser: Parser) -> None:
 
 
 def table_as_data() -> dict[str, dict[str, Any]]:
-    """Return the table of algorithms as the analysis takes it: data. Without JAX there is none, and
-    a run's own record is all there is about its agent.
-    """
+    """Return the table of algorithms as data; None without JAX, where runs' records must do."""
     from dualac.analysis.data.groups import settings
 
     try:
@@ -177,9 +175,7 @@ def parse_step(text: str) -> int:
 
 
 def parse_bounds(texts: list[str]) -> dict[str, tuple[float, float]]:
-    """Read `--bounds -1500,0`, for every task that has none of its own, and `--bounds
-    gym/Pendulum-v1=-1500,0`, for one.
-    """
+    """Read `--bounds -1500,0` for all other tasks, `gym/Pendulum-v1=-1500,0` for one."""
     bounds = {}
     for text in texts:
         task, _, ends = text.rpartition("=")

@@ -59,9 +59,7 @@ def sweep(
 
 
 def _read(argv: list[str]) -> tuple[Any, argparse.Namespace]:
-    """Read the experiment that is meant, with whatever of its runs and agents is set by an option,
-    as `dualac train` takes them.
-    """
+    """Read the experiment that is meant, its runs and agents changed by the options."""
     from dualac import envs
     from dualac.agents import ALGORITHMS
     from dualac.experiments.adapt import agents, overridden
@@ -94,9 +92,7 @@ def _typed(paths: list[str], args: argparse.Namespace) -> dict[str, str]:
 
 
 def _changes_of_agents(contenders: list[Any], texts: dict[str, str]) -> dict[str, dict[str, Any]]:
-    """Return what each agent is to have at these paths, by its name. One that has no such path is
-    refused.
-    """
+    """Return what each agent is to have at these paths, or refuse one without such a path."""
     by_agent = {
         one.name: {option.path: option for option in options(one.row())} for one in contenders
     }
@@ -119,9 +115,7 @@ def _require_path(path: str, by_agent: dict[str, dict[str, Option]]) -> None:
 
 
 def _add_agent_options(parser: Parser, rows: list[Any], existing: list[str]) -> list[str]:
-    """Add an option for each value that any of these rows has; return their paths. Those that exist
-    are left out.
-    """
+    """Add an option for each value that any of these rows has; return the new paths."""
     group = parser.add_argument_group("the agents")
     every = [option for row in rows for option in options(row)]
     new = {option.path: option.help for option in every if option.path not in existing}

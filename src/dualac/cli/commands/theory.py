@@ -84,9 +84,7 @@ def _theory_parser() -> Parser:
 def compare_forms(
     values: list[float], betas: list[float], weights: list[float] | None
 ) -> dict[str, Any]:
-    """Compute all that is known of these values, as numbers: for each beta the forms, the argument
-    of the series and the gradients.
-    """
+    """Compute, for each beta, the forms, the argument of the series and the gradients."""
     from dualac.theory import forms, gradients, series_argument, spread
     from dualac.theory.moments import lottery, mean
 
@@ -244,9 +242,7 @@ def parse_picture(parser: Parser, argv: list[str]) -> argparse.Namespace:
 
 
 def require_directory(path: Path) -> Path:
-    """Refuse what cannot be a directory, before anything is computed for it. It is made to try, and
-    stays when there is a picture to put into it.
-    """
+    """Refuse what cannot be a directory before computing anything for it."""
     new = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -88,10 +88,7 @@ def _longest(env: Adapted) -> str:
 
 
 def check_seeding(record: Record) -> Finding:
-    """Check that an episode is a function of its seed and its actions.
-
-    The same episode is played again at once, and after others, one of them left in its middle.
-    """
+    """Check that an episode is a function of seed and actions: at once, and after others."""
     first = record.plays[0]
     differs = _first_difference(record)
     if differs is not None and first.parts_from(record.elsewhere) is None:
@@ -115,10 +112,7 @@ def check_seeding(record: Record) -> Finding:
 
 
 def check_resume(record: Record) -> Finding:
-    """Check that a new environment comes to an episode's middle by its actions.
-
-    That is how a resumed run goes on with the episode it was stopped in.
-    """
+    """Check that a new environment comes to an episode's middle by its actions, as resumes do."""
     first = record.plays[0]
     middle = min(RESUMED_AT, first.length // 2)
     differs = first.parts_from(record.elsewhere)

@@ -35,10 +35,7 @@ OURS = "different from the unwrapped version"
 def checkup(
     task: str, protocol: Protocol = THE_PAPERS, limits: Limits = USUAL
 ) -> Iterator[Finding]:
-    """Examine a task; yield the findings in the order of the checks.
-
-    Where playing fails, what a play would have shown is left out.
-    """
+    """Examine a task; yield the findings in the order of the checks."""
     name = canonical(task)
     notices: list[str] = []
 
@@ -75,10 +72,7 @@ def checkup(
 
 
 def check_as_gymnasium(make_one: Callable[[], Adapted]) -> Iterator[Finding]:
-    """Run Gymnasium's checker on an environment of its own.
-
-    What it finds is a warning: what stops training is found by playing.
-    """
+    """Run Gymnasium's checker, whose findings are warnings, on an environment of its own."""
     notices: list[str] = []
     stopped = False
     try:

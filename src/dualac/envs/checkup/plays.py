@@ -60,10 +60,7 @@ class Play(NamedTuple):
         return self.terminated or self.truncated
 
     def parts_from(self, other: Play) -> int | None:
-        """Find the first step, 0 being the reset, at which two plays of one episode differ.
-
-        One may be the beginning of the other. Return None where no bit differs.
-        """
+        """Find the first step (0: reset) at which two plays differ in a bit, if any."""
         common = min(self.length, other.length)
         for step in range(common + 1):
             if self.observations[step].tobytes() != other.observations[step].tobytes():
@@ -80,17 +77,12 @@ class Play(NamedTuple):
 class Record(NamedTuple):
     """All that was played."""
 
-    plays: list[Play]
-    """episodes of several seeds; the first of them is played again below"""
+    plays: list[Play]  # episodes of several seeds; the first of them is played again below
     at_once: Play
-    later: Play
-    """after other episodes"""
-    elsewhere: Play
-    """in a new environment"""
-    other_seed: Play
-    """the same actions after another seed"""
-    lowest: Play
-    """the beginning of an episode under the lowest actions"""
+    later: Play  # after other episodes
+    elsewhere: Play  # in a new environment
+    other_seed: Play  # the same actions after another seed
+    lowest: Play  # the beginning of an episode under the lowest actions
     highest: Play
 
 
@@ -190,10 +182,7 @@ def _naming_the_place(place: str, call: Callable[[], T]) -> T:
 
 
 def quietly(work: Callable[[], T], notices: list[str] | None = None) -> T:
-    """Return what `work` returns; keep what it prints from the terminal.
-
-    What it, or this library, warns of is added to `notices`.
-    """
+    """Run `work` without its prints; add to `notices` what it, or this library, warns of."""
     caught: list[warnings.WarningMessage] = []
     listener = Listener()
     LOGGER.addHandler(listener)

@@ -1,7 +1,4 @@
-"""The DeepMind control suite as Gymnasium environments.
-
-There is no layer between: the numbers are those of shimmy, in the order that the suite declares.
-"""
+"""The DeepMind control suite as Gymnasium environments, with the same numbers as shimmy."""
 
 from __future__ import annotations
 
@@ -117,10 +114,7 @@ def _suite() -> tuple[Any, type[RuntimeError]]:
 
 
 def _check_drawing(name: str) -> None:
-    """Refuse to draw otherwise than dm_control chose when it was imported.
-
-    That would not fail: it would abort the process.
-    """
+    """Refuse to draw otherwise than dm_control chose at its import: the process would abort."""
     from dm_control import _render
 
     wanted = os.environ.get("MUJOCO_GL", _render.BACKEND)

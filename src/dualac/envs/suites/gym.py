@@ -17,10 +17,7 @@ from dualac.errors import BrokenEpisodeError, UsageError
 
 @final
 class Simulated(gymnasium.Wrapper):
-    """A MuJoCo task whose episode is broken where its simulation blew up.
-
-    MuJoCo itself goes on from the first state, in silence.
-    """
+    """A MuJoCo task whose episode breaks where the simulation blew up; MuJoCo only starts again."""
 
     def __init__(self, env: gymnasium.Env, name: str) -> None:
         super().__init__(env)

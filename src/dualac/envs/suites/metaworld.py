@@ -1,7 +1,4 @@
-"""Meta-World's arm, one task at a time.
-
-The goal is in sight, and drawn from its whole range for each episode.
-"""
+"""Meta-World's arm, one task at a time, the goal in sight and drawn for each episode."""
 
 from __future__ import annotations
 
@@ -21,10 +18,7 @@ CAMERA = "corner2"
 
 @final
 class Sawyer(gymnasium.Wrapper):
-    """One task: the suite's own class, without its MT1 wrapper.
-
-    The wrapper chooses among 50 goals and cannot be seeded at a reset.
-    """
+    """One task, without the MT1 wrapper, whose 50 goals cannot be seeded at a reset."""
 
     def __init__(self, name: str, render: bool) -> None:
         self._name = f"metaworld/{name}"

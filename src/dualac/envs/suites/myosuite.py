@@ -24,10 +24,7 @@ CAMERA = "hand_side_inter"
 
 @final
 class Muscles(gymnasium.Wrapper):
-    """One registered task, whose own end counts or does not.
-
-    Where the simulation blows up, the episode is broken: that is no end of the task.
-    """
+    """One registered task, whose own end may not count. A simulation that blows up breaks it."""
 
     def __init__(self, env: gymnasium.Env, name: str, ends: bool) -> None:
         super().__init__(env)

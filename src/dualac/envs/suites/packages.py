@@ -54,10 +54,7 @@ def simulators(task: str) -> tuple[str, ...]:
 
 
 def imported(suite: str, module: str) -> Any:
-    """Import a module of a suite's package.
-
-    Where the package is missing or does not import, the error says what to install or to set.
-    """
+    """Import a module of a suite's package, or say what to install or to set."""
     package = module.partition(".")[0]
     try:
         with silence():
@@ -111,10 +108,7 @@ def _ordered(version: str) -> tuple[int, ...]:
 
 @contextlib.contextmanager
 def silence() -> Iterator[None]:
-    """Keep from the terminal what Python or C prints or warns of in the `with` block.
-
-    It is for imports and builds, whose banners nobody can act on.
-    """
+    """Keep from the terminal what Python or C prints at an import or a build."""
     levels = {logger: logger.level for logger in (logging.getLogger("absl"), MUJOCO)}
     handlers = logging.root.handlers[:]
     for logger in levels:
@@ -176,8 +170,5 @@ def release_after_build() -> None:
 
 
 def diverged(data: Any) -> bool:
-    """Say whether a simulation blew up since its reset.
-
-    MuJoCo then starts it again from its first state, amid the episode, and only counts.
-    """
+    """Say whether a simulation blew up since its reset; MuJoCo starts again and only counts."""
     return bool(data.warning.number[BLOWN_UP].any())

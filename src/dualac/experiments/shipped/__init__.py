@@ -1,3 +1,1 @@
-"""The paper's experiments, a file each: what is compared with what, and the figures that show
-it.
-"""
+"""The paper's experiments, a file each: what is compared, and the figures that show it."""

@@ -1,6 +1,4 @@
-"""Figure "adjustments": how optimism and KL weight move on each task, and how far apart the critics
-are.
-"""
+"""Figure "adjustments": how optimism, KL weight and the critics' spread move on each task."""
 
 from dualac.experiments.shipped.benchmark import RESETS
 from dualac.experiments.spec import Experiment, Grid, Scale

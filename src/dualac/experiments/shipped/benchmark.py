@@ -1,6 +1,4 @@
-"""Figures 1 and "modelfree", and the training curves: every model-free agent on all thirty tasks,
-at a low and a high replay ratio.
-"""
+"""Figures 1 and "modelfree": every model-free agent on thirty tasks, two replay ratios."""
 
 from dualac.experiments.spec import Experiment, Grid, Scale
 

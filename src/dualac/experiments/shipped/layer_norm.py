@@ -1,6 +1,4 @@
-"""Figure "layernorm": normalised critics, and REDQ, at the high replay ratio. REDQ moves its actor
-once an environment step: in 16 updates.
-"""
+"""Figure "layernorm": normalised critics, and REDQ, whose actor moves once in 16 updates."""
 
 from dualac.experiments.shipped.benchmark import RESETS
 from dualac.experiments.spec import Contender, Experiment, Grid, Scale

@@ -1,6 +1,4 @@
-"""Two minutes on two cores: whether a sweep works here, from the plan to the frame. Too short to
-learn anything.
-"""
+"""Two minutes on two cores: whether a sweep works here, from the plan to the frame."""
 
 from dualac.experiments.spec import Experiment, Grid
 

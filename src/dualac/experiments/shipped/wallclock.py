@@ -1,6 +1,4 @@
-"""Figure "wallclock": DAC and SAC against time. The runs of a machine that does nothing else: times
-of a busy one say nothing.
-"""
+"""Figure "wallclock": DAC and SAC against time, on a machine that does nothing else."""
 
 from dualac.experiments.shipped.benchmark import RESETS
 from dualac.experiments.spec import Experiment, Grid, Scale
