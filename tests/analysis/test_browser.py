@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.analysis.test_report import HOSTILE
 from tests.support.browser import Page, browser, find_browser
+from tests.support.reports import HOSTILE
 from tests.support.written import write_rows, write_run, write_sweep
 
 from dualac.analysis.data.frame import read

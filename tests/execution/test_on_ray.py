@@ -349,7 +349,7 @@ def test_the_live_view_tells_speed_and_what_is_left(fake, monkeypatch, tmp_path)
     assert "; 250 steps/s, about 5:00 left" in shown.getvalue()
 
 
-TELL = "tests.experiments.test_cluster:tell"
+TELL = "tests.execution.test_on_ray:tell"
 
 
 def tell(paths, report, flags):

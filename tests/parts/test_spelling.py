@@ -5,8 +5,7 @@ from typing import Literal
 
 import pytest
 
-from dualac.agents import algorithm, critics, duals, explorers, optimist, policies
-from dualac.agents import pessimism as risk
+from dualac import agents
 from dualac.agents.algorithm import Algorithm
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.agents.critics import Scalar
@@ -403,9 +402,4 @@ def test_python_leaves_out_defaults():
 
 @pytest.mark.parametrize("row", [*ALGORITHMS.values(), TEMPERED], ids=to_python)
 def test_python_reads_back_what_was_written(row):
-    parts = {
-        name: value
-        for module in (algorithm, risk, policies, explorers, optimist, critics, duals)
-        for name, value in vars(module).items()
-    }
-    assert eval(to_python(row), parts) == row
+    assert eval(to_python(row), dict(vars(agents))) == row
