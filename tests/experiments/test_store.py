@@ -112,7 +112,7 @@ def test_what_is_planned_and_not_there_is_told_wherever_one_looks_from(toys, tmp
     assert "missing    sac on gym/Pendulum-v1, replay ratio 2, seed 1" in shown
     assert "missing" not in told(capsys, "collect", copy, toys)  # where it stands
     assert "toy: 3 done, 2 failed, 1 missing; 6 runs" in told(capsys, "status", tmp_path)
-    assert frame(read([copy]).runs)["experiment"][0] == "toy"
+    assert evaluation_table(read([copy]).runs)["experiment"][0] == "toy"
 
 
 def test_a_run_that_was_once_shorter_is_the_same_run(tmp_path):
