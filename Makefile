@@ -8,6 +8,8 @@ VENV := .venv
 # A virtual environment cannot be moved: its stamp counts only in the directory it was made in.
 STAMP := $(VENV)/.setup-done-$(shell pwd -P | cksum | cut -d' ' -f1)
 PYTEST := $(VENV)/bin/python -m pytest
+# Else each of the many processes of the tests compiles all modules, and rewrites all asserts, again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup train test check lint types lock clean test-table test-suite test-kill test-attack test-learning test-statistics test-browser results test-cluster
 
