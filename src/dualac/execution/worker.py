@@ -18,6 +18,7 @@ from dualac.machine.children import die_with_parent, load_function, open_answers
 from dualac.machine.cores import pin
 from dualac.machine.disk import is_disk_trouble
 from dualac.machine.messages import Assignment, ErrorMessage, Finished, from_line
+from dualac.runs.files import open_file
 from dualac.runs.layout import WORKER_LOG
 from dualac.training.run import Flags
 
@@ -66,7 +67,7 @@ def _assignments() -> Iterator[list[Path]]:
         message = from_line(line)
         assert isinstance(message, Assignment)
         paths = [Path(path) for path in message.paths]
-        with (paths[0] / WORKER_LOG).open("a") as log:
+        with open_file(paths[0] / WORKER_LOG, "ab") as log:
             os.dup2(log.fileno(), 2)
             os.dup2(log.fileno(), 1)
         yield paths

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dualac.errors import DataError
-from dualac.runs.files import Damage
+from dualac.runs.files import Damage, DamagedFileError
 
 # In the directory of a run.
 SPEC = "run.json"
@@ -30,6 +30,7 @@ PLAN = "plan.json"
 PLAN_LOCK = ".plan-lock"
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,63}")  # of an agent or experiment: a directory
+STEP = re.compile(r"0|[1-9][0-9]{0,14}")  # of a checkpoint: a directory
 DEPTH = 4  # of a run below its sweep: agent, task, replay ratio, seed
 
 
@@ -47,9 +48,15 @@ def other_seed(path: Path, seed: int) -> Path:
 def checkpoint_steps(path: Path) -> list[int]:
     """Return the steps of a run's checkpoints, oldest first."""
     folder = path / CHECKPOINTS
-    if not folder.is_dir():
+    if folder.is_symlink():
+        raise DamagedFileError(folder, "is a symbolic link, which is not followed; remove it")
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
+    except OSError as error:
+        raise DamagedFileError(folder, f"cannot be read: {error.strerror}") from None
+    return sorted(int(name) for name in names if STEP.fullmatch(name))
 
 
 class Found(NamedTuple):
@@ -68,20 +75,23 @@ def search(places: Sequence[Path]) -> Found:
     runs: dict[str, Path] = {}
     plans: dict[Path, Path] = {}
     errors: list[OSError] = []
+    damaged: list[Damage] = []
     for place in places:
         for home, folders, files in os.walk(place, onerror=errors.append):
             # A run's own folders are large and hold no runs.
             folders[:] = sorted(name for name in folders if name not in (CHECKPOINTS, TENSORBOARD))
             if SPEC in files:
                 runs.setdefault(os.path.realpath(home), Path(home))
+            elif EVALUATIONS in files and EVENTS in files:
+                damaged.append(Damage(Path(home), f"has the rows of a run and no file {SPEC}"))
             if PLAN in files:
                 plans.setdefault(Path(home).resolve(), Path(home) / PLAN)
         for home in place.resolve().parents[:DEPTH]:
             if (home / PLAN).is_file():
                 plans.setdefault(home, home / PLAN)
-    damaged = [
-        Damage(Path(str(error.filename)), error.strerror or "cannot be entered") for error in errors
-    ]
+    for error in errors:
+        what = error.strerror or "cannot be entered"
+        damaged.append(Damage(Path(str(error.filename)), what))
     ordered = dict(sorted(runs.items(), key=lambda item: item[1]))
     return Found(ordered, sorted(plans.values()), damaged)
 

@@ -5,18 +5,20 @@ import fcntl
 import json
 import os
 import platform
+import secrets
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from dualac.errors import DataError, LockedError
-from dualac.runs.files import read_object, write_text
+from dualac.runs.files import escaped, open_file, read_object, sweep_partials, write_text
 from dualac.runs.layout import ATTEMPT, LOCK
 
 # Seconds since its last row in which a run on another host counts as running: longer than a log
 # interval or an evaluation.
 FRESH = 900
+LONGEST = 4096  # characters of a lock that are read
 
 
 @contextlib.contextmanager
@@ -25,23 +27,25 @@ def owned(path: Path) -> Iterator[None]:
 
     The system drops the lock with the process, however it ends, so a lock is never stale.
     """
-    with (path / LOCK).open("a+") as file:
+    mine = json.dumps({"pid": os.getpid(), "host": platform.node()})
+    with open_file(path / LOCK, "a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            file.seek(0)
-            owner = file.read().strip() or "unknown"
+            owner = escaped(_read_start(file)) or "unknown"
             raise LockedError(
                 f"{path} is being trained by another process ({owner}); wait for it or stop it"
             ) from None
         file.truncate(0)
-        file.write(json.dumps({"pid": os.getpid(), "host": platform.node()}))
+        file.write(mine)
         file.flush()
         try:
             yield
         finally:
-            with contextlib.suppress(OSError):
-                file.truncate(0)
+            # Where locks do not reach, a later owner may have written its name there.
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                if _read_start(file) == mine:
+                    file.truncate(0)
 
 
 def is_at_work(path: Path) -> bool:
@@ -70,22 +74,38 @@ class Attempt(NamedTuple):
 
     path: Path
     number: int
+    token: str
+    """tells it from another attempt of the same number, begun at the same moment"""
 
     @classmethod
     def begin(cls, path: Path) -> "Attempt":
-        """Begin the next attempt; every earlier one is over."""
-        attempt = cls(path, _last_attempt(path) + 1)
-        write_text(path / ATTEMPT, str(attempt.number))
+        """Begin the next attempt; every earlier one is over.
+
+        What an earlier one was writing when it stopped is removed, after the number is written:
+        whoever wakes then has nothing that it could move to its place.
+        """
+        attempt = cls(path, _last_attempt(path)[0] + 1, secrets.token_hex(8))
+        write_text(path / ATTEMPT, f"{attempt.number} {attempt.token}\n")
+        sweep_partials(path)
         return attempt
 
     def require(self) -> None:
         """Refuse to write once a later attempt has begun."""
-        last = _last_attempt(self.path)
-        if last != self.number:
+        number, token = _last_attempt(self.path)
+        if (number, token) != (self.number, self.token):
             raise LockedError(
                 f"{self.path} was taken over: this is attempt {self.number} of it, and attempt "
-                f"{last} has begun"
+                f"{number} has begun"
             )
+
+    @contextlib.contextmanager
+    def fencing(self) -> Iterator[None]:
+        """Raise `LockedError` in place of an error that a later attempt may have caused."""
+        try:
+            yield
+        except Exception:
+            self.require()
+            raise
 
 
 def _exists(pid: int) -> bool:
@@ -107,8 +127,16 @@ def _last_written(path: Path) -> float:
     return newest
 
 
-def _last_attempt(path: Path) -> int:
+def _read_start(file: IO[str]) -> str:
+    file.seek(0)
+    return file.read(LONGEST).strip()
+
+
+def _last_attempt(path: Path) -> tuple[int, str]:
+    """Return the number and the token of the last attempt; older versions wrote no token."""
     try:
-        return int((path / ATTEMPT).read_text() or 0)
+        with open_file(path / ATTEMPT) as file:
+            number, _, token = file.read(LONGEST).decode("ascii").strip().partition(" ")
+        return int(number), token
     except (FileNotFoundError, ValueError):
-        return 0
+        return 0, ""

@@ -1,12 +1,13 @@
 """plan.json: what was ever planned in the directory of a sweep."""
 
 import fcntl
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from dualac.errors import DataError
-from dualac.runs.files import DamagedFileError, read_object, sweep_partials, write_json
+from dualac.runs.files import DamagedFileError, open_file, read_object, sweep_partials, write_json
 from dualac.runs.layout import PLAN, PLAN_LOCK, run_path
 from dualac.runs.spec import require_fields
 
@@ -60,7 +61,7 @@ class Plan(NamedTuple):
 def read_plan(home: Path) -> Plan | None:
     """Read the plan of a directory; None where it has none."""
     file = home / PLAN
-    if not file.exists():
+    if not os.path.lexists(file):
         return None
     data = read_object(file)
     steps: Steps = {}
@@ -101,7 +102,7 @@ def claim(home: Path, experiment: str, runs: Sequence[Planned]) -> None:
     if home.exists() and not _additions(require_experiment(home, experiment), runs):
         return
     home.mkdir(parents=True, exist_ok=True)
-    with (home / PLAN_LOCK).open("a") as lock:
+    with open_file(home / PLAN_LOCK, "ab") as lock:
         # Another sweep may plan for this directory at the same moment.
         fcntl.flock(lock, fcntl.LOCK_EX)
         before = require_experiment(home, experiment)

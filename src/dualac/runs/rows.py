@@ -13,34 +13,73 @@ from pathlib import Path
 from typing import Any
 
 from dualac.errors import DataError
-from dualac.runs.files import Damage, DamagedFileError, without_nan
+from dualac.runs.files import (
+    DEEPEST,
+    Damage,
+    DamagedFileError,
+    Permit,
+    open_file,
+    parse_json,
+    read_bytes,
+    unchecked,
+    without_nan,
+    write_bytes,
+)
 
 LARGEST_STEP = 10**15
 TAIL = 65_536  # bytes at the end of a file that surely hold its last whole row
+LARGEST_FILE = 2**30  # bytes of rows
+LONGEST_ROW = 2**20  # bytes
 
 
 class RowWriter:
     """A .jsonl file that is open for new rows."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file = path.open("a")
+    def __init__(self, path: Path, permit: Permit = unchecked) -> None:
+        """Put a copy in the place of the file, and open it.
+
+        Whoever still has the former file open, a process that was given up and wakes, writes its
+        rows where nobody reads them. `permit` is called before each write.
+        """
+        self.path, self._permit = path, permit
+        content = _read_content(path)
+        write_bytes(path, content, permit)
+        self._file = open_file(path, "ab")
+        self._digest = hashlib.sha256(content)
 
     def append(self, row: dict[str, Any]) -> None:
-        self._file.write(as_line(row))
+        line = as_line(row).encode()
+        self._permit()
+        self._file.write(line)
         self._file.flush()
+        self._digest.update(line)
 
     def position(self) -> int:
         """Return the length of the file, once all of it is safely on disk."""
         os.fsync(self._file.fileno())
         return self._file.tell()
 
+    def digest(self) -> str:
+        """Return the SHA-256 of the file."""
+        return self._digest.hexdigest()
+
+    def require(self, length: int, digest: str | None = None) -> None:
+        """Refuse a file that does not begin with so many bytes, of this SHA-256 if it is known."""
+        content = _read_content(self.path)
+        if len(content) < length:
+            raise DataError(f"{self.path} is shorter than when the checkpoint was written")
+        if digest is not None and hashlib.sha256(content[:length]).hexdigest() != digest:
+            raise DataError(
+                f"{self.path} is not what it was when the checkpoint was written; put the file "
+                "back, or move the run away and begin it anew"
+            )
+
     def rewind(self, length: int) -> None:
         """Cut the file back to a length that it once had."""
-        if self.path.stat().st_size < length:
-            raise DataError(f"{self.path} is shorter than when the checkpoint was written")
+        self._permit()
         self._file.truncate(length)
         self._file.seek(length)
+        self._digest = hashlib.sha256(_read_content(self.path))
 
     def close(self) -> None:
         self._file.close()
@@ -64,7 +103,9 @@ def read_rows(
     passed over and noted there. `most` reads at most so many rows, evenly chosen, with the last.
     """
     try:
-        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+        lines = _read_content(path).split(b"\n")[:-1]
+    except DamagedFileError as error:
+        return _refuse(path, error.damage.what, damaged)
     except OSError as error:
         return _refuse(path, error.strerror or "cannot be read", damaged)
     chosen = _choose(lines, most)
@@ -83,16 +124,15 @@ def read_rows(
 def last_rows(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the last whole rows of a file, the newest first; damaged rows are passed over."""
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - TAIL))
+        with open_file(path) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
             lines = file.read().split(b"\n")[:-1]
-    except OSError:
+    except (OSError, DamagedFileError):
         return
     for line in reversed(lines):
-        with contextlib.suppress(ValueError, RecursionError):
-            row = json.loads(line)
-            if isinstance(row, dict):
-                yield row
+        row = _parse_one(line)
+        if isinstance(row, dict):
+            yield row
 
 
 def last_step(path: Path) -> int:
@@ -104,11 +144,14 @@ def last_step(path: Path) -> int:
 
 
 def digest(path: Path, until: int | None = None) -> str:
-    """Return the SHA-256 of a file, or of its rows until a step."""
-    content = path.read_bytes()
+    """Return the SHA-256 of a file, or of its rows until a step; a file that is not there is empty.
+
+    What is no row counts as one until the step.
+    """
+    content = _read_content(path)
     if until is not None:
         lines = content.splitlines(keepends=True)
-        content = b"".join(line for line in lines if json.loads(line)["step"] <= until)
+        content = b"".join(line for line in lines if not _is_beyond(line, until))
     return hashlib.sha256(content).hexdigest()
 
 
@@ -116,6 +159,19 @@ def is_step(value: Any) -> bool:
     """Tell whether a value can be a step."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and 0 <= value < LARGEST_STEP
+
+
+def _read_content(path: Path) -> bytes:
+    """Read a file of rows; one that is not there is empty."""
+    try:
+        return read_bytes(path, LARGEST_FILE)
+    except FileNotFoundError:
+        return b""
+
+
+def _is_beyond(line: bytes, until: int) -> bool:
+    row = _parse_one(line)
+    return isinstance(row, dict) and is_step(row.get("step")) and row["step"] > until
 
 
 def _refuse(path: Path, what: str, damaged: list[Damage] | None) -> list[dict[str, Any]]:
@@ -156,15 +212,27 @@ def _usable(row: dict[str, Any], needed: str | None) -> bool:
 
 
 def _parse(lines: list[bytes]) -> list[Any]:
-    """Parse all lines at once, which is fast; where that fails, one by one."""
-    with contextlib.suppress(ValueError, RecursionError):
-        rows = json.loads(b"[" + b",".join(lines) + b"]")
-        if len(rows) == len(lines):
-            return rows
-    rows = []
-    for line in lines:
-        try:
-            rows.append(json.loads(line))
-        except (ValueError, RecursionError):
-            rows.append(None)
-    return rows
+    """Parse all plain lines at once, which is fast; where that fails, one by one."""
+    if all(_is_plain(line) for line in lines):
+        with contextlib.suppress(ValueError, RecursionError):
+            rows = json.loads(b"[" + b",".join(lines) + b"]")
+            if len(rows) == len(lines):
+                return rows
+    return [_parse_one(line) for line in lines]
+
+
+def _is_plain(line: bytes) -> bool:
+    """Tell whether a line can hold nothing that has to be escaped, nor anything deep or long."""
+    if len(line) > LONGEST_ROW or line.count(b"{") + line.count(b"[") > DEEPEST:
+        return False
+    return line.isascii() and b"\\u" not in line and b"\x7f" not in line
+
+
+def _parse_one(line: bytes) -> Any:
+    """Parse a line; None where it holds nothing that can be used."""
+    if len(line) > LONGEST_ROW:
+        return None
+    try:
+        return parse_json(line)
+    except ValueError:
+        return None

@@ -1,5 +1,7 @@
 """run.json as plain data: what has to be in it, and what of it decides no number."""
 
+import hashlib
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,13 @@ def read_spec(path: Path) -> dict[str, Any]:
     return with_defaults(spec)
 
 
+def spec_digest(spec: dict[str, Any]) -> str:
+    """Return the SHA-256 of what decides the numbers of a run, as its run.json spells it."""
+    decisive = {name: value for name, value in spec.items() if name not in FREE}
+    text = json.dumps(decisive, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def require_fields(file: Path, spec: dict[str, Any], names: Iterable[str]) -> None:
     """Refuse a file in which one of these fields is missing or of another kind."""
     for name in names:
@@ -43,7 +52,7 @@ def require_fields(file: Path, spec: dict[str, Any], names: Iterable[str]) -> No
         if usable and isinstance(value, int):
             usable = -LARGEST <= value < LARGEST
         if usable and isinstance(value, str):
-            usable = "\0" not in value
+            usable = r"\x00" not in value
         if not usable:
             raise DamagedFileError(file, f"cannot be used: its {name} is {_short(value)}")
 

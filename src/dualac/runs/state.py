@@ -1,10 +1,18 @@
 """The state of a run, decided in one place, and the two files that end a run."""
 
+import os
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from dualac.errors import DataError, RunFailedError
-from dualac.runs.files import read_object, sweep_partials, write_json
+from dualac.runs.files import (
+    Damage,
+    Permit,
+    read_object,
+    sweep_partials,
+    unchecked,
+    write_json,
+)
 from dualac.runs.layout import (
     DONE,
     EVALUATIONS,
@@ -17,11 +25,15 @@ from dualac.runs.layout import (
 )
 from dualac.runs.lock import is_at_work
 from dualac.runs.rows import digest, is_step, last_rows, last_step, read_rows
+from dualac.runs.spec import spec_digest
 
 State = Literal["done", "running", "interrupted", "failed", "missing"]
 STATES: tuple[State, ...] = ("done", "running", "interrupted", "failed", "missing")
 
 PROGRESS = ("started", "resumed", "interrupted", "done", "failed")  # events
+CHANGED = f"was changed after the run was done: {DONE} was written for another; put the file back"
+# What DONE and FAILED hold; a field that is missing was not known to an older version.
+VERDICT = {"identity": str, "evaluations": str, "spec": str, "reason": str, "error": str}
 
 
 class Status(NamedTuple):
@@ -46,7 +58,7 @@ def read_status(path: Path, steps: int) -> Status:
     """
     if not (path / SPEC).exists():
         return Status("missing")
-    if (path / FAILED).exists():
+    if os.path.lexists(path / FAILED):
         return _read_failure(path)
     done, damage = _read_done(path)
     if done >= steps:
@@ -59,8 +71,9 @@ def reached_step(path: Path) -> int:
     return max(last_step(path / TRAINING), last_step(path / EVALUATIONS))
 
 
-def mark_done(path: Path, step: int, identity: str) -> None:
-    """Write DONE, with the SHA-256 of the evaluations: the run has reached its last step.
+def mark_done(path: Path, step: int, identity: str, permit: Permit = unchecked) -> None:
+    """Write DONE, with the SHA-256 of the evaluations and of run.json: the run has reached its last
+    step.
 
     The same end twice is one end. Another end is an error: one of the two is wrong, since the same
     run on the same machine gave other numbers. A run that was finished with fewer steps must still
@@ -68,6 +81,8 @@ def mark_done(path: Path, step: int, identity: str) -> None:
     """
     rows = path / EVALUATIONS
     verdict = {"step": step, "identity": identity, "evaluations": digest(rows)}
+    if os.path.lexists(path / SPEC):
+        verdict["spec"] = spec_digest(read_object(path / SPEC))
     before = _read_verdict(path / DONE)
     if before == verdict:
         return
@@ -77,7 +92,8 @@ def mark_done(path: Path, step: int, identity: str) -> None:
             f"than {rows}; something in it is not deterministic. Remove {path / DONE} to keep "
             f"those rows, or {path} to begin anew"
         )
-    write_json(path / DONE, verdict)
+    write_json(path / DONE, verdict, permit)
+    permit()
     sweep_partials(path)
 
 
@@ -87,9 +103,30 @@ def is_end_of(path: Path, identity: str) -> bool:
     return verdict is not None and verdict.get("identity") == identity
 
 
-def mark_failed(path: Path, step: int | None, reason: str, error: str) -> None:
+def changes_since_done(path: Path, steps: int) -> list[Damage]:
+    """Name the files that are no longer those that DONE was written for.
+
+    A run that goes on to more `steps` may have more rows, and resets that are still to come. What
+    an older version did not write into DONE cannot be compared.
+    """
+    verdict, rows = _read_verdict(path / DONE), path / EVALUATIONS
+    if verdict is None or not is_step(verdict.get("step")):
+        return []
+    damaged = []
+    if verdict["step"] < steps:
+        changed = _contradicts(verdict, rows)
+    else:
+        changed = verdict.get("evaluations", "") not in ("", digest(rows))
+        if verdict.get("spec", "") not in ("", spec_digest(read_object(path / SPEC))):
+            damaged.append(Damage(path / SPEC, CHANGED))
+    return [*damaged, Damage(rows, CHANGED)] if changed else damaged
+
+
+def mark_failed(
+    path: Path, step: int | None, reason: str, error: str, permit: Permit = unchecked
+) -> None:
     """Write FAILED: the run is set aside, at this step, for this reason."""
-    write_json(path / FAILED, {"step": step, "reason": reason, "error": error})
+    write_json(path / FAILED, {"step": step, "reason": reason, "error": error}, permit)
 
 
 def clear_failed(path: Path) -> None:
@@ -110,9 +147,11 @@ def require_resumable(path: Path) -> None:
 def _read_verdict(file: Path) -> dict[str, Any] | None:
     """Read DONE or FAILED; None where it is not there or cannot be read."""
     try:
-        return read_object(file) if file.exists() else None
+        verdict = read_object(file) if os.path.lexists(file) else {}
     except DataError:
         return None
+    usable = all(isinstance(verdict.get(name, ""), kind) for name, kind in VERDICT.items())
+    return verdict if verdict and usable else None
 
 
 def _read_done(path: Path) -> tuple[int, str]:
@@ -120,7 +159,7 @@ def _read_done(path: Path) -> tuple[int, str]:
     verdict = _read_verdict(path / DONE)
     if verdict is not None and is_step(verdict.get("step")):
         return int(verdict["step"]), ""
-    return -1, f"its {DONE} cannot be read" if (path / DONE).exists() else ""
+    return -1, f"its {DONE} cannot be read" if os.path.lexists(path / DONE) else ""
 
 
 def _read_unfinished(path: Path, steps: int, done: int, damage: str) -> Status:
@@ -167,6 +206,7 @@ def _contradicts(before: dict[str, Any], rows: Path) -> bool:
     what cannot be compared is no contradiction.
     """
     end = before.get("step")
-    if not is_step(end) or end not in [row["step"] for row in read_rows(rows)]:
+    steps = [row["step"] for row in read_rows(rows, [], needed="step")]
+    if not is_step(end) or end not in steps:
         return False
     return before.get("evaluations") != digest(rows, end)

@@ -23,13 +23,19 @@ class Log:
         self, path: Path, permit: Callable[[], None], *, tensorboard: bool = False
     ) -> None:
         """Open the files. `permit` is called before each row, and raises where this process may no
-        longer write.
+        longer write. A row that was permitted just before a later attempt began goes into a file
+        that the attempt has put a copy in the place of: nobody reads it.
         """
         self.path = path
-        self._permit = permit
-        self._files = {name: RowWriter(path / name) for name in (*REWOUND, EVENTS)}
         self._tensorboard = tensorboard
         self._writer: Any = None
+        self._files: dict[str, RowWriter] = {}
+        try:
+            for name in (*REWOUND, EVENTS):
+                self._files[name] = RowWriter(path / name, permit)
+        except BaseException:
+            self.close()
+            raise
 
     def evaluation(self, rows: list[dict[str, Any]], summary: dict[str, float], step: int) -> None:
         for row in rows:
@@ -55,11 +61,20 @@ class Log:
         """Return how long the files are, once they are safely on disk."""
         return {name: self._files[name].position() for name in REWOUND}
 
-    def rewind(self, positions: dict[str, int], step: int = 0) -> None:
+    def digests(self) -> dict[str, str]:
+        """Return the SHA-256 of the files."""
+        return {name: self._files[name].digest() for name in REWOUND}
+
+    def rewind(
+        self, positions: dict[str, int], step: int = 0, digests: dict[str, str] | None = None
+    ) -> None:
         """Cut the files back to what they were at a checkpoint, from which every start goes on.
 
+        They must still begin with what had these digests, which older versions did not keep.
         TensorBoard forgets what came after the checkpoint's step.
         """
+        for name in REWOUND:
+            self._files[name].require(positions.get(name, 0), (digests or {}).get(name))
         if self._tensorboard:
             self._writer = _tensorboard(self.path, step + 1)
         for name in REWOUND:
@@ -72,7 +87,6 @@ class Log:
             self._writer.close()
 
     def _append(self, name: str, row: dict[str, Any]) -> None:
-        self._permit()
         self._files[name].append(row)
 
     def _scalars(self, row: dict[str, Any], step: int) -> None:
