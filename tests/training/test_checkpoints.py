@@ -2,18 +2,20 @@
 scratch.
 """
 
+import contextlib
 import errno
 import hashlib
 import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.numpy
 from tests.support import toys
 from tests.support.runs import (
     a_run,
@@ -28,10 +30,11 @@ from tests.support.runs import (
     trained,
 )
 
-from dualac.errors import DataError, RunFailedError, TryAgainError
+from dualac.errors import DataError, LockedError, RunFailedError, TryAgainError
 from dualac.machine.messages import RunWarning
+from dualac.runs.lock import Attempt
 from dualac.training import log as log_module
-from dualac.training.checkpoint import MOST_SEGMENTS, Checkpoints, Snapshot
+from dualac.training.checkpoint import MOST_SEGMENTS, Checkpoints, Snapshot, restore_together
 from dualac.training.replay import Replay
 from dualac.training.run import prepare
 from dualac.types import Spec
@@ -369,7 +372,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, number: int, part: str) -> None:
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
 @pytest.mark.parametrize(
-    "part", [".partial-32/state", ".partial-32/replay/", ".partial-32/manifest"]
+    "part", [".partial-32-2/state", ".partial-32-2/replay/", ".partial-32-2/manifest"]
 )
 def test_a_full_disk_ends_the_run_with_try_again_and_spoils_nothing(part, number, half, golden):
     with pytest.MonkeyPatch.context() as patch:
@@ -424,3 +427,229 @@ def test_rows_are_there_once_each_after_a_resume(half, golden):
     go_on(half)
     steps = [(row["step"], row["episode"]) for row in rows(half, "eval.jsonl")]
     assert len(steps) == len(set(steps)) == 12
+
+
+# ---- damage that was sealed again ----
+
+
+def sealed_again(checkpoint: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change the manifest as somebody would who knows how it is sealed."""
+    file = checkpoint / "manifest.json"
+    manifest = json.loads(file.read_text())
+    del manifest["sha256"]
+    change(manifest)
+    digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+    file.write_text(json.dumps(manifest | {"sha256": digest}))
+
+
+def files_again(checkpoint: Path) -> None:
+    """Seal the checkpoint's files as they are now."""
+
+    def measured(manifest: dict[str, Any]) -> None:
+        for name in manifest["files"]:
+            content = (checkpoint / name).read_bytes()
+            about = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            manifest["files"][name] = about
+
+    sealed_again(checkpoint, measured)
+
+
+def last_file(manifest: dict[str, Any]) -> str:
+    return max(manifest["files"], key=lambda name: int(re.sub(r"\D", "", name.split("-")[-1]) or 0))
+
+
+def without(name: str) -> Callable[[dict[str, Any]], Any]:
+    return lambda manifest: manifest.pop(name)
+
+
+def without_fact(name: str) -> Callable[[dict[str, Any]], Any]:
+    return lambda manifest: manifest["facts"].pop(name)
+
+
+FIELDS = ("facts", "sampler", "files", "added", "step", "identity")
+FACTS = ("episodes", "positions", "recent", "fingerprint")
+SEALED: dict[str, Callable[[dict[str, Any]], Any]] = {
+    **{f"without {name}": without(name) for name in FIELDS},
+    **{f"without {name}": without_fact(name) for name in FACTS},
+    "fewer added": lambda manifest: manifest.update(added=manifest["added"] - 1),
+    "added is true": lambda manifest: manifest.update(added=True),
+    "a replay file less": lambda manifest: manifest["files"].pop(last_file(manifest)),
+    "a file elsewhere": lambda manifest: manifest["files"].update({"replay/../../x": {}}),
+    "another sampler": lambda manifest: manifest.update(sampler={"state": 1}),
+    "episodes a text": lambda manifest: manifest["facts"].update(episodes="many"),
+    "recent a number": lambda manifest: manifest["facts"].update(recent=[7]),
+    "a step that is not its own": lambda manifest: manifest.update(step=16),
+}
+
+
+@pytest.mark.parametrize("change", SEALED)
+def test_a_manifest_that_no_run_wrote_is_damage_even_if_it_is_sealed(change, half):
+    sealed_again(half / "checkpoints" / "24", SEALED[change])
+    with read_as_a_run(half) as checkpoints:
+        snapshot, damaged = checkpoints.restore()
+    assert snapshot is not None and snapshot.step == 16
+    assert len(damaged) == 1 and "24 is damaged (" in damaged[0]
+
+
+@contextlib.contextmanager
+def read_as_a_run(path: Path) -> Iterator[Checkpoints]:
+    yield Checkpoints(path, WHOLE.identity(), spec=Spec(3, 2))
+
+
+@pytest.mark.parametrize("value", [1e38, -1e38, np.inf, np.nan])
+def test_a_state_of_numbers_that_nobody_learned_is_damage(value, half):
+    file = half / "checkpoints" / "24" / "state.safetensors"
+    state = safetensors.numpy.load_file(file)
+    state[LEAF] = np.full_like(state[LEAF], value)
+    file.write_bytes(safetensors.numpy.save(state))
+    files_again(half / "checkpoints" / "24")
+    with read_as_a_run(half) as checkpoints:
+        snapshot, damaged = checkpoints.restore()
+    assert snapshot is not None and snapshot.step == 16
+    assert "not finite, or too large" in damaged[0]
+
+
+def test_a_replay_file_of_other_shapes_is_refused_before_it_is_read(half):
+    file = newest_segment(half / "checkpoints" / "24")
+    arrays = safetensors.numpy.load_file(file)
+    arrays["obs"] = np.zeros((8, 5), np.float32)
+    file.write_bytes(safetensors.numpy.save(arrays))
+    files_again(half / "checkpoints" / "24")
+    with read_as_a_run(half) as checkpoints:
+        checkpoints.restore()
+        with pytest.raises(DataError, match=r"holds obs of shape \(5,\).*the task has \(3,\)"):
+            checkpoints.refill(Replay(20, Spec(3, 2), np.random.SeedSequence(0)))
+
+
+@pytest.mark.parametrize("place", ["checkpoints/24/state.safetensors", "checkpoints/24"])
+def test_nothing_under_the_checkpoints_is_a_link(place, half, tmp_path):
+    (half / place).rename(tmp_path / "elsewhere")
+    (half / place).symlink_to(tmp_path / "elsewhere")
+    snapshot, damaged = Checkpoints(half, WHOLE.identity()).peek()
+    assert snapshot.step == 16
+    assert "a symbolic link, which is not followed" in damaged[0]
+
+
+def test_a_folder_of_checkpoints_that_is_a_link_is_refused(half, tmp_path):
+    (half / "checkpoints").rename(tmp_path / "elsewhere")
+    (half / "checkpoints").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(DataError, match="checkpoints is a symbolic link"):
+        go_on(half)
+    assert not (half / "FAILED").exists()
+
+
+@pytest.mark.parametrize("name", ["eval.jsonl", "train.jsonl"])
+def test_a_digit_changed_in_a_log_is_found_at_the_resume_and_nothing_is_cut(name, half):
+    content = (half / name).read_bytes()
+    place = content.rindex(b'"step": ') + 8
+    (half / name).write_bytes(content[:place] + b"9" + content[place + 1 :] + b'{"step": 31}\n')
+    before = {log: (half / log).read_bytes() for log in ("eval.jsonl", "train.jsonl")}
+    with pytest.raises(DataError, match=rf"{name} is not what it was when the checkpoint"):
+        go_on(half)
+    assert before == {log: (half / log).read_bytes() for log in before}
+    assert not (half / "FAILED").exists()
+
+
+def test_a_checkpoint_of_an_older_version_is_resumed(half, golden):
+    """It knows neither the digests of the logs, nor where the replay's files were cut."""
+
+    def older(manifest: dict[str, Any]) -> None:
+        del manifest["oldest"], manifest["cut"], manifest["facts"]["digests"]
+
+    sealed_again(half / "checkpoints" / "24", older)
+    go_on(half)
+    assert events(half, "resumed")[0]["step"] == 24
+    assert_same_run(half, golden(WHOLE))
+
+
+# ---- left-overs ----
+
+
+def test_a_third_checkpoint_and_half_files_are_cleared_away_at_the_next_start(half, golden):
+    """A kill falls between a checkpoint and the end of the oldest."""
+    shutil.copytree(half / "checkpoints" / "16", half / "checkpoints" / "8")
+    (half / "DONE.1.partial").write_text("{")
+    with read_as_a_run(half) as checkpoints:
+        restore_together([checkpoints])
+    assert checkpoint_steps(half) == [16, 24]
+    Attempt.begin(half)
+    assert not list(half.glob("*.partial"))
+
+
+def test_a_run_that_was_stopped_ends_with_the_same_files_as_one_that_was_not(tmp_path):
+    def files(stops: tuple[int, ...]) -> list[str]:
+        path = tmp_path / str(stops)
+        path.mkdir()
+        replay, checkpoints = Replay(20, Spec(1, 1), np.random.SeedSequence(0)), None
+        for step in sorted({8, 16, 24, 32, *stops}):
+            if checkpoints is None or step - 1 in stops:
+                checkpoints = Checkpoints(path, "me")
+                checkpoints.restore()
+            lived(replay, step - replay.added)
+            checkpoints.save(Snapshot(step, {}, {}, step % 8 == 0), replay)
+        assert replay_of(path / "checkpoints" / "32", 20)["reward"].tolist() == [*range(12, 32)]
+        return sorted(file.name for file in (path / "checkpoints" / "32" / "replay").iterdir())
+
+    assert files(()) == files((13,)) == files((21, 22)) == files((9, 27))
+
+
+# ---- a writer that was given up ----
+
+
+def test_a_checkpoint_that_was_being_written_when_a_successor_began_is_never_committed(tmp_path):
+    """Wherever it stopped: at each permission, its successor begins and ends."""
+    for moment in range(100):
+        path = tmp_path / str(moment)
+        path.mkdir()
+        first = Attempt.begin(path)
+        _, replay = kept(path)
+        lived(replay, 5)
+        Checkpoints(path, "me", attempt=first).save(Snapshot(1, {}, {}), replay)
+        left = [moment]
+
+        def permit(first=first, left=left, path=path) -> None:
+            first.require()
+            left[0] -= 1
+            if left[0] < 0:
+                Checkpoints(path, "me", attempt=Attempt.begin(path)).restore()
+
+        woken = Checkpoints(path, "me", attempt=first)
+        woken.restore()
+        woken._permit = permit
+        lived(replay, 5)
+        before = files_of(path)
+        try:
+            woken.save(Snapshot(2, {}, {}), replay)
+        except LockedError:
+            assert files_of(path) == before, moment
+            continue
+        break
+    assert moment > 4  # so many permissions were passed
+    assert checkpoint_steps(path) == [1, 2]
+
+
+def files_of(path: Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(path)): file.read_bytes()
+        for file in path.rglob("*")
+        if file.is_file() and file.name != "attempt"
+    }
+
+
+def test_a_trainer_that_wakes_marks_nothing_failed_and_ends_with_73(half, golden):
+    """Its successor has begun; then it meets an error."""
+    from dualac.training.rollout import Rollout
+
+    class Woken(Rollout):
+        def save(self, *what: Any) -> None:
+            Attempt.begin(self.path)
+            raise FileNotFoundError("a folder that the successor has cleared away")
+
+    before = files_of(half)
+    with pytest.raises(LockedError, match="has begun") as refusal:
+        go_on(half, make_rollout=Woken)
+    assert refusal.value.code == 73
+    changed = {name for name, content in files_of(half).items() if before.get(name) != content}
+    assert changed <= {"events.jsonl", "train.jsonl", "eval.jsonl", "lock", "task.json"}
+    go_on(half)
+    assert_same_run(half, golden(WHOLE))

@@ -21,6 +21,7 @@ from dualac.envs.faults.guarded import Guarded
 from dualac.errors import UsageError
 from dualac.parts.paths import changes
 from dualac.parts.text import to_python
+from dualac.runs.arrays import Arrays
 from dualac.theory import (
     Exponential,
     Forms,
@@ -31,7 +32,7 @@ from dualac.theory import (
     spread,
 )
 from dualac.theory.moments import deviations, lottery, mean
-from dualac.training.checkpoint import Arrays, Checkpoints
+from dualac.training.checkpoint import Checkpoints
 from dualac.training.evaluation import play
 from dualac.training.policy import LoadedAgent, load_agent
 from dualac.training.streams import BASELINE, episode_seed

@@ -9,35 +9,44 @@ A replay file never changes once written, so a checkpoint links to the files of 
 and adds only what is new.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
-from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import safetensors
 import safetensors.numpy
 
 from dualac.errors import DataError, RunFailedError, TryAgainError
 from dualac.machine.disk import is_disk_trouble
+from dualac.runs.arrays import LARGEST_VALUE, Arrays, are_usable, load_arrays, measure
+from dualac.runs.files import open_file, read_object, unchecked
 from dualac.runs.layout import CHECKPOINTS, checkpoint_steps
-from dualac.training.replay import Replay, Slots
+from dualac.runs.lock import Attempt
+from dualac.runs.manifest import (
+    REPLAY,
+    SCHEMA,
+    STATE,
+    check_facts,
+    check_manifest,
+    seal,
+    segments,
+    span,
+)
+from dualac.training.replay import Replay, Slots, require_ends, segment_check
+from dualac.types import Spec
 
-SCHEMA = 2
 KEPT = 2
 # Transitions in a file at most: they are in memory a second time while it is read or written.
 PIECE = 5_000
 # Files beyond twice those of whole pieces, from which on the replay is written afresh.
 MOST_SEGMENTS = 64
 
-STATE, MANIFEST, REPLAY = "state.safetensors", "manifest.json", "replay/"
-_UNREADABLE = (DataError, OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError)
+MANIFEST = "manifest.json"
 
-Arrays = dict[str, np.ndarray]
 Facts = dict[str, Any]
 
 
@@ -47,6 +56,10 @@ class Snapshot(NamedTuple):
     step: int
     arrays: Arrays
     facts: Facts
+    regular: bool = True
+    """whether every run has a checkpoint at this step; one that was stopped by a signal has one
+    more
+    """
 
 
 class Checkpoints:
@@ -56,12 +69,20 @@ class Checkpoints:
         self,
         run_path: Path,
         *identities: str,
+        spec: Spec | None = None,
+        attempt: Attempt | None = None,
         piece: int = PIECE,
         most_segments: int = MOST_SEGMENTS,
     ) -> None:
-        """Write under the first of the run's identities, and read what carries any of them."""
+        """Write under the first of the run's identities, and read what carries any of them.
+
+        Whoever goes on from a checkpoint says what the task's sizes are, and which attempt this
+        is: once a later one has begun, nothing is written.
+        """
         self.path = run_path / CHECKPOINTS
         self.identities = identities
+        self._spec, self._attempt = spec, attempt
+        self._permit = attempt.require if attempt else unchecked
         self._piece, self._most_segments = piece, most_segments
         self._newest: dict[str, Any] | None = None  # manifest of the last one written or read
 
@@ -74,21 +95,27 @@ class Checkpoints:
         final = self.path / str(snapshot.step)
         if final.exists():
             return  # a checkpoint is a pure function of its step
-        bad = [name for name, array in snapshot.arrays.items() if not np.isfinite(array).all()]
+        bad = [name for name, array in snapshot.arrays.items() if not are_usable(array)]
         if bad:
             raise RunFailedError(f"diverged: {bad[0]} is no longer finite at step {snapshot.step}")
-        partial = self.path / f".partial-{snapshot.step}"
-        try:
-            self._newest = self._write_all(partial, snapshot, replay)
-            partial.rename(final)
-            _sync(self.path)
-        except OSError as error:
-            shutil.rmtree(partial, ignore_errors=True)
-            if is_disk_trouble(error):
-                raise self._unwritten(snapshot.step, error) from None
-            raise
-        for step in self.steps()[:-KEPT]:
-            self._discard(step)
+        # Two attempts never write into one folder.
+        number = self._attempt.number if self._attempt else 0
+        partial = self.path / f".partial-{snapshot.step}-{number}"
+        with self._attempt.fencing() if self._attempt else contextlib.nullcontext():
+            self._permit()
+            try:
+                manifest = self._write_all(partial, snapshot, replay)
+                self._permit()
+                partial.rename(final)
+                self._newest = manifest
+                _sync(self.path)
+            except Exception as error:
+                shutil.rmtree(partial, ignore_errors=True)
+                if isinstance(error, OSError) and is_disk_trouble(error):
+                    self._permit()
+                    raise self._unwritten(snapshot.step, error) from None
+                raise
+            self._discard_oldest()
 
     def restore(self, newest: int | None = None) -> tuple[Snapshot | None, list[str]]:
         """Read the newest whole checkpoint (at most `newest`), but for its transitions.
@@ -98,14 +125,17 @@ class Checkpoints:
         run is never silently started from scratch.
         """
         self._newest = None
+        self._permit()
         for leftover in self.path.glob(".*") if self.path.is_dir() else ():
-            shutil.rmtree(leftover, ignore_errors=True)
+            _remove(leftover)
         candidates = [step for step in self.steps() if newest is None or step <= newest]
         damaged: list[str] = []
         for step in reversed(candidates):
             try:
-                manifest, arrays = self._read(step, lambda name: True)
-            except _UNREADABLE as error:
+                manifest, arrays = self._read(step)
+                if self._spec is not None:
+                    check_facts(manifest["facts"])
+            except (DataError, OSError) as error:
                 damaged.append(f"checkpoint {self.path / str(step)} is damaged ({error})")
                 continue
             self._newest = manifest
@@ -119,17 +149,36 @@ class Checkpoints:
     def refill(self, replay: Replay) -> None:
         """Put into an empty replay what the restored checkpoint held."""
         assert self._newest is not None
-        folder = self.path / str(self._newest["step"])
+        names, added = segments(self._newest), self._newest["added"]
+        oldest = max(0, added - replay.capacity)
+        if added and span(names[0])[0] > oldest:
+            raise DataError(f"the replay of {self.path} lacks transition {oldest}")
         # One by one: together they would be a second replay in memory.
-        for name in _segments(self._newest):
-            replay.write(_span(name)[0], _load(folder / name))
+        for name in names:
+            replay.write(span(name)[0], self._load_segment(self._newest, name))
         replay.restore(self._newest["added"], self._newest["sampler"])
 
     def forget_after(self, step: int) -> None:
-        """Delete what lies beyond a step that a pack goes back to; it will be written again."""
+        """Delete what lies beyond a step that a pack goes back to; it will be written again.
+
+        Delete also what a kill between a checkpoint and the end of an older one left.
+        """
         for later in self.steps():
             if later > step:
                 self._discard(later)
+        self._discard_oldest()
+
+    def require_whole(self) -> None:
+        """Refuse a run that no checkpoint could be resumed of; nothing on disk is changed."""
+        damaged = []
+        for step in reversed(self.steps()):
+            try:
+                self._read(step)
+                return
+            except (DataError, OSError) as error:
+                damaged.append(f"checkpoint {self.path / str(step)} is damaged ({error})")
+        reason = "; ".join(damaged) or f"{self.path.parent} has lost its checkpoints"
+        raise DataError(f"{reason}; move it away or choose another --out")
 
     def peek(self, step: int | None = None) -> tuple[Snapshot, list[str]]:
         """Read the newest whole state, or the one at `step`, without its replay.
@@ -145,8 +194,8 @@ class Checkpoints:
         reasons = []
         for candidate in reversed(self.steps() if step is None else [step]):
             try:
-                manifest, arrays = self._read(candidate, lambda name: not name.startswith(REPLAY))
-            except _UNREADABLE as error:
+                manifest, arrays = self._read(candidate, replay=False)
+            except (DataError, OSError) as error:
                 reasons.append(f"checkpoint {self.path / str(candidate)} is damaged ({error})")
                 continue
             return Snapshot(candidate, arrays, manifest["facts"]), reasons
@@ -160,52 +209,63 @@ class Checkpoints:
         Nothing on disk is changed: training may be going on.
         """
         try:
-            manifest, _ = self._read(step, lambda name: True)
-            segments = [_load(self.path / str(step) / name) for name in _segments(manifest)]
-        except _UNREADABLE as error:
+            manifest, _ = self._read(step, replay=False)
+            files = [self._load_segment(manifest, name) for name in segments(manifest)]
+        except (DataError, OSError) as error:
             raise DataError(
                 f"the replay of {self.path / str(step)} cannot be read ({error})"
             ) from None
-        if not segments:
+        if not files:
             raise DataError(f"the replay of {self.path / str(step)} is empty")
-        return {
-            name: np.concatenate([segment[name] for segment in segments]) for name in Slots._fields
-        }
+        return {name: np.concatenate([file[name] for file in files]) for name in Slots._fields}
 
     def _write_all(self, partial: Path, snapshot: Snapshot, replay: Replay) -> dict[str, Any]:
         """Write all files of a checkpoint and return its manifest."""
         self.path.mkdir(exist_ok=True)
+        self._permit()
         shutil.rmtree(partial, ignore_errors=True)
         (partial / "replay").mkdir(parents=True)
         files = {STATE: _write(partial / STATE, safetensors.numpy.save(snapshot.arrays))}
+        self._permit()
         files |= self._save_replay(partial, replay)
+        self._permit()
         manifest = {
             "schema": SCHEMA,
             "identity": self.identities[0],
             "step": snapshot.step,
             "files": files,
             "added": replay.added,
+            "oldest": replay.oldest(),
+            "cut": replay.added if snapshot.regular else self._last_cut(),
             "sampler": replay.sampler_state(),
             "facts": snapshot.facts,
         }
-        manifest["sha256"] = _digest(manifest)
-        _write(partial / MANIFEST, json.dumps(manifest, indent=1).encode())
+        sealed = manifest | {"sha256": seal(manifest)}
+        _write(partial / MANIFEST, json.dumps(sealed, indent=1).encode())
         _sync(partial / "replay")
         _sync(partial)
         return manifest
+
+    def _last_cut(self) -> int:
+        """Return up to which transition the files of the last checkpoint may stay as they are.
+
+        What a run that was stopped wrote beyond its last regular checkpoint is written again: its
+        files are then the same as those of a run that was not stopped.
+        """
+        return self._newest.get("cut", self._newest["added"]) if self._newest else 0
 
     def _save_replay(self, partial: Path, replay: Replay) -> dict[str, Any]:
         before = self._newest or {"step": None, "files": {}}
         kept = {
             name: before["files"][name]
-            for name in _segments(before)
-            if _span(name)[1] > replay.oldest()
+            for name in segments(before)
+            if replay.oldest() < span(name)[1] <= self._last_cut()
         }
         if len(kept) >= self._most_segments + 2 * (replay.size // self._piece):
             kept = {}
         for name in kept:
             _link(self.path / str(before["step"]) / name, partial / name)
-        start = max([replay.oldest(), *(_span(name)[1] for name in kept)])
+        start = max([replay.oldest(), *(span(name)[1] for name in kept)])
         for first in range(start, replay.added, self._piece):
             last = min(first + self._piece, replay.added)
             name = f"{REPLAY}{first}-{last}.safetensors"
@@ -220,29 +280,43 @@ class Checkpoints:
             "free space and resume"
         )
 
-    def _read(self, step: int, wanted: Callable[[str], bool]) -> tuple[dict[str, Any], Arrays]:
-        """Read the manifest and state of a checkpoint whose wanted files have their hashes."""
+    def _read(self, step: int, *, replay: bool = True) -> tuple[dict[str, Any], Arrays]:
+        """Read the manifest and state of a checkpoint; with `replay`, check its files too."""
         folder = self.path / str(step)
-        manifest = json.loads((folder / MANIFEST).read_text())
-        if manifest.pop("sha256", None) != _digest(manifest):
-            raise DataError("manifest.json is not what was written")
-        if manifest["schema"] != SCHEMA:
-            raise DataError(f"written in format {manifest['schema']}, this version reads {SCHEMA}")
+        for place in (self.path, folder, folder / REPLAY.rstrip("/")):
+            if place.is_symlink():
+                raise DataError(f"{place} is a symbolic link, which is not followed")
+        manifest = read_object(folder / MANIFEST)
+        check_manifest(manifest, step)
         if manifest["identity"] not in self.identities:
             raise DataError("it belongs to another run")
-        for name in filter(wanted, manifest["files"]):
-            with (folder / name).open("rb") as file:
-                if _measure(file) != manifest["files"][name]:
+        for name in segments(manifest) if replay else ():
+            with open_file(folder / name) as file:
+                if measure(file) != manifest["files"][name]:
                     raise DataError(f"{name} is not what was written")
-        return manifest, _load(folder / STATE)
+        state = manifest["files"][STATE]
+        return manifest, load_arrays(folder / STATE, state, largest=LARGEST_VALUE)
+
+    def _load_segment(self, manifest: dict[str, Any], name: str) -> Arrays:
+        """Read a file of the replay, whose hash must be what the manifest says."""
+        file, expected = self.path / str(manifest["step"]) / name, manifest["files"][name]
+        arrays = load_arrays(file, expected, segment_check(*span(name), self._spec))
+        require_ends(name, arrays)
+        return arrays
+
+    def _discard_oldest(self) -> None:
+        for step in self.steps()[:-KEPT]:
+            self._discard(step)
 
     def _set_aside(self, step: int) -> None:
         """Rename a damaged checkpoint, whose step will be written again."""
+        self._permit()
         number = len(list(self.path.glob(f"damaged-{step}-*"))) + 1
         (self.path / str(step)).rename(self.path / f"damaged-{step}-{number}")
 
     def _discard(self, step: int) -> None:
         # First out of sight: a kill in between leaves no half checkpoint.
+        self._permit()
         trash = self.path / f".trash-{step}"
         (self.path / str(step)).rename(trash)
         shutil.rmtree(trash, ignore_errors=True)
@@ -277,43 +351,28 @@ def restore_together(
     return snapshots, damaged
 
 
-def _segments(manifest: dict[str, Any]) -> list[str]:
-    """List the replay's files, oldest first."""
-    return sorted((name for name in manifest["files"] if name.startswith(REPLAY)), key=_span)
-
-
-def _span(name: str) -> tuple[int, int]:
-    start, stop = Path(name).stem.split("-")
-    return int(start), int(stop)
-
-
-def _digest(manifest: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
-
-
-def _load(path: Path) -> Arrays:
-    return safetensors.numpy.load(path.read_bytes())
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _write(path: Path, content: bytes) -> Facts:
     """Have a file on disk, and return its size and hash."""
-    with path.open("wb") as file:
+    with open_file(path, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def _measure(file: BufferedReader) -> Facts:
-    size = os.fstat(file.fileno()).st_size
-    return {"bytes": size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
-
-
 def _link(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:  # a file system without hard links
-        _write(target, source.read_bytes())
+        with open_file(source) as file:
+            _write(target, file.read())
 
 
 def _sync(folder: Path) -> None:

@@ -11,7 +11,8 @@ from dualac.agents.agent import make_agent
 from dualac.envs.faults.guarded import to_float32
 from dualac.machine.cores import helping_cores
 from dualac.ops import start_helpers
-from dualac.training.checkpoint import Arrays, Snapshot
+from dualac.runs.arrays import Arrays
+from dualac.training.checkpoint import Snapshot
 from dualac.training.evaluation import Policy
 from dualac.training.packed_state import (
     AGENT,

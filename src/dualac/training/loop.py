@@ -30,7 +30,14 @@ def train(
     with contextlib.ExitStack() as stack, _noting_signals() as signals:
         for path in paths:
             stack.enter_context(owned(path))
-        session = Session(paths, report, flags, make_learner, make_rollout)
+        try:
+            session = Session(paths, report, flags, make_learner, make_rollout)
+        except OSError as error:
+            if not is_disk_trouble(error):
+                raise
+            raise TryAgainError(
+                f"{paths[0]} could not be begun ({error.strerror}); free space and start again"
+            ) from None
         stack.callback(session.close)
         try:
             session.start(allow_inexact=flags.allow_inexact)
@@ -40,6 +47,8 @@ def train(
                     session.interrupted()
                     raise _interruption(signals[0], session)
         except Exception as error:
+            # Whatever it is: the runs are a later attempt's now, and nothing is said in them.
+            session.require_attempts()
             if isinstance(error, OSError) and is_disk_trouble(error):
                 raise TryAgainError(
                     f"step {session.step} could not be written down ({error.strerror}); free "

@@ -16,7 +16,7 @@ import numpy as np
 from jax.interpreters.partial_eval import dce_jaxpr
 
 from dualac.errors import DataError
-from dualac.training.checkpoint import Arrays
+from dualac.runs.arrays import Arrays
 
 AGENT, MEMORY = "agent", "memory"  # what the names of their arrays begin with
 SMALL = 4096  # numbers up to which an array lies behind others of its kind

@@ -1,10 +1,12 @@
 """The replay: the newest transitions of a run, and a generator of its own that samples them."""
 
+from collections.abc import Callable
 from typing import Any, SupportsFloat
 
 import numpy as np
 
 from dualac.errors import DataError
+from dualac.runs.arrays import Arrays, Header
 from dualac.training.storage import IS_NEXT, NEWEST, Ring, Slots, shapes
 from dualac.types import Spec, Transition
 
@@ -155,3 +157,37 @@ def replay_bytes(capacity: int, spec: Spec) -> int:
     The last observation of each episode comes on top.
     """
     return 4 * capacity * (1 + sum(int(np.prod(shape)) for shape in shapes(spec)))
+
+
+def segment_check(first: int, last: int, spec: Spec | None) -> Callable[[Header], None]:
+    """Return a check of the header of a file of the replay, before its arrays are read."""
+    count, name = last - first, f"the file of transitions {first} to {last}"
+
+    def check(header: Header) -> None:
+        shapes = {array: entry.shape for array, entry in header.items()}
+        kinds = {array: entry.kind.str for array, entry in header.items()}
+        ends = shapes.get("ends", (0,))
+        # Without a task whatever width the arrays have is right, if it is the same.
+        obs = (spec.obs_dim,) if spec else shapes.get("obs", ())[1:]
+        action = (spec.action_dim,) if spec else shapes.get("action", ())[1:]
+        expected = {"obs": (count, *obs), "action": (count, *action), "reward": (count,)}
+        expected |= {"discount": (count,), "ends": ends, "led": (*ends, *obs)}
+        if shapes.keys() != expected.keys():
+            raise DataError(f"{name} does not hold the arrays of a replay")
+        for array, shape in expected.items():
+            if shapes[array] != shape:
+                raise DataError(
+                    f"the replay holds {array} of shape {shapes[array][1:]} in {name}, the task "
+                    f"has {shape[1:]} in {count} transitions"
+                )
+        if kinds.pop("ends") != "<i8" or set(kinds.values()) != {"<f4"}:
+            raise DataError(f"{name} holds numbers of another kind")
+
+    return check
+
+
+def require_ends(name: str, arrays: Arrays) -> None:
+    """Refuse ends of episodes that do not rise, or lie elsewhere; a file ends with one."""
+    ends, count = arrays["ends"], len(arrays["reward"])
+    if not len(ends) or ends[0] < 0 or ends[-1] != count - 1 or (np.diff(ends) <= 0).any():
+        raise DataError(f"{name} has ends of episodes where there are none")

@@ -11,10 +11,12 @@ from dualac.envs.faults.guarded import Guarded
 from dualac.errors import BrokenEpisodeError, DataError, RunFailedError
 from dualac.machine.memory import require_memory
 from dualac.parts.as_json import difference
+from dualac.runs.arrays import Arrays
+from dualac.runs.files import write_text
 from dualac.runs.layout import TRACEBACK, WORKER_LOG
 from dualac.runs.lock import Attempt
-from dualac.runs.state import mark_failed
-from dualac.training.checkpoint import Arrays, Checkpoints, Facts, Snapshot
+from dualac.runs.state import mark_done, mark_failed
+from dualac.training.checkpoint import Checkpoints, Facts, Snapshot
 from dualac.training.evaluation import Evaluator
 from dualac.training.log import Log
 from dualac.training.replay import Replay, replay_bytes
@@ -47,6 +49,11 @@ class Rollout:
         """Make the environments and the replay; `together` seeds have theirs in this process."""
         self.path, self._flags = path, flags
         self.attempt = Attempt.begin(path)
+        with self.attempt.fencing():
+            self._open(together)
+
+    def _open(self, together: int) -> None:
+        path, flags = self.path, self._flags
         self.run: Run = load(path)
         self.env = Guarded(self.run.task, self.run.protocol, isolated=flags.isolated)
         self.eval_env = Guarded(self.run.task, self.run.protocol, isolated=flags.isolated)
@@ -76,7 +83,9 @@ class Rollout:
                 self._capacity, self.spec, self.path if self._flags.replay_in == "disk" else None
             )
         self.replay = Replay(self._capacity, self.spec, stream(self.run.seed, SAMPLER), ring)
-        self.checkpoints = Checkpoints(self.path, *self.run.identities())
+        self.checkpoints = Checkpoints(
+            self.path, *self.run.identities(), spec=self.spec, attempt=self.attempt
+        )
 
     def begin_episode(self, step: int) -> None:
         """Play the next episode; one that is broken from its first observation is passed over."""
@@ -94,7 +103,7 @@ class Rollout:
                 f"{self.run.task} is another task each time it is made "
                 f"({'; '.join(difference(task, again))})"
             )
-        record_task(self.path, task)
+        record_task(self.path, task, self.attempt.require)
 
     def _require_memory(self, together: int) -> None:
         if self._flags.replay_in == "memory":
@@ -236,6 +245,7 @@ class Rollout:
         facts = {
             "fingerprint": fingerprint,
             "positions": self.log.positions(),
+            "digests": self.log.digests(),
             "episodes": self.episodes,
             "total": self.total,
             "succeeded": self.succeeded,
@@ -246,8 +256,8 @@ class Rollout:
             "owes_evaluation": self.owes_evaluation,
             "seconds": seconds,
         }
-        self.attempt.require()
-        self.checkpoints.save(Snapshot(step, arrays, facts), self.replay)
+        regular = step % self.run.checkpoint_every == 0
+        self.checkpoints.save(Snapshot(step, arrays, facts, regular), self.replay)
 
     def restore(self, snapshot: Snapshot) -> str | None:
         """Stand where the snapshot was taken, in the middle of an episode.
@@ -255,7 +265,7 @@ class Rollout:
         Where that cannot be, the episode is cut, and the sentence that is returned says so.
         """
         facts = snapshot.facts
-        self.log.rewind(facts["positions"], snapshot.step)
+        self.log.rewind(facts["positions"], snapshot.step, facts.get("digests"))
         self.episodes = facts["episodes"]
         self.bad_steps, self.bad_total = list(facts["bad_steps"]), facts["bad_total"]
         self.bad_evaluations = list(facts.get("bad_evaluations", []))
@@ -289,15 +299,20 @@ class Rollout:
         same = not over and np.array_equal(self.obs, snapshot.arrays[EPISODE + "obs"])
         return None if same else NOT_AGAIN.format(self.run.task)
 
+    def done(self, step: int) -> None:
+        """Say on disk that the run has reached its last step."""
+        self.attempt.require()
+        with self.attempt.fencing():
+            mark_done(self.path, step, self.run.identity(), self.attempt.require)
+
     def write_failure(self, step: int, error: Exception) -> None:
         """Say on disk why the run ended, so that nobody averages over it unaware."""
-        mark_failed(self.path, step, str(error), type(error).__name__)
+        permit = self.attempt.require
+        mark_failed(self.path, step, str(error), type(error).__name__, permit)
         # With what the environment raised, which is the cause of the failure.
         trace = "".join(traceback.format_exception(error))
-        (self.path / TRACEBACK).write_text(
-            f"{trace}\nWhat the run's process, and an environment's own, wrote is in "
-            f"{WORKER_LOG}.\n"
-        )
+        log = f"What the run's process, and an environment's own, wrote is in {WORKER_LOG}."
+        write_text(self.path / TRACEBACK, f"{trace}\n{log}\n", permit)
         self.log.event("failed", step, reason=str(error))
 
     def close(self) -> None:

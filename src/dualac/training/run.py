@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, final
@@ -14,7 +15,7 @@ from dualac.errors import DataError, DualacError, UsageError
 from dualac.machine.disk import refusal
 from dualac.parts.as_json import difference, from_json, to_json
 from dualac.parts.fields import PART, check_fields
-from dualac.runs.files import read_object, write_json
+from dualac.runs.files import Permit, read_object, unchecked, write_json
 from dualac.runs.layout import NAME, SPEC, TASK, checkpoint_steps, run_path
 from dualac.runs.lock import owned
 from dualac.runs.spec import FREE
@@ -204,14 +205,14 @@ def prepare(run: Run, out: Path) -> Path:
     return path
 
 
-def record_task(path: Path, task: dict[str, Any]) -> None:
+def record_task(path: Path, task: dict[str, Any], permit: Permit = unchecked) -> None:
     """Keep in task.json what a run's environment says of itself.
 
     That is in which order an observation was flattened and which box an action was scaled to. A
     task that was learned from must be what it was: sizes would not tell of parts exchanged.
     """
     file = path / TASK
-    before = read_object(file) if file.exists() else None
+    before = read_object(file) if os.path.lexists(file) else None
     if before and before != task and checkpoint_steps(path):
         lines = "; ".join(difference(task, before))
         raise DataError(
@@ -219,7 +220,7 @@ def record_task(path: Path, task: dict[str, Any]) -> None:
             "it was, or choose another --out"
         )
     if before != task:
-        write_json(file, task)
+        write_json(file, task, permit)
 
 
 def require_same(run: Run, out: Path) -> Run | None:

@@ -20,7 +20,7 @@ from dualac.machine.memory import release_memory
 from dualac.machine.messages import Report, Stage
 from dualac.runs.files import write_json
 from dualac.runs.layout import MACHINE
-from dualac.runs.state import clear_failed, mark_done, require_resumable
+from dualac.runs.state import clear_failed, require_resumable
 from dualac.training.checkpoint import Snapshot, restore_together
 from dualac.training.evaluation import Broken, ValueComparison, summary
 from dualac.training.learner import Learner
@@ -110,6 +110,7 @@ class Session:
             self._begin()
         for _, rollout in self.alive:
             # DONE stays, to be compared with what comes now.
+            rollout.attempt.require()
             clear_failed(rollout.path)
         self.running = True
 
@@ -246,10 +247,14 @@ class Session:
     def done(self) -> None:
         """Say on disk that the seeds have reached their last step."""
         for _, rollout in self.alive:
-            rollout.attempt.require()
-            mark_done(rollout.path, self.step, rollout.run.identity())
+            rollout.done(self.step)
         self._event("done")
         self.report_progress("done")
+
+    def require_attempts(self) -> None:
+        """Refuse to go on once a later attempt at one of the runs has begun."""
+        for rollout in self.rollouts:
+            rollout.attempt.require()
 
     def interrupted(self) -> None:
         """Say that the session was stopped by a signal."""
@@ -279,7 +284,7 @@ class Session:
         for i, rollout in self.alive:
             rollout.start_over()
             rollout.log.rewind({})
-            write_json(rollout.path / MACHINE, describe(self.fingerprint))
+            write_json(rollout.path / MACHINE, describe(self.fingerprint), rollout.attempt.require)
             self._test_replay(rollout)
             with self._failing_alone(i):
                 rollout.begin_episode(0)
