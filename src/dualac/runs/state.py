@@ -136,12 +136,18 @@ def clear_failed(path: Path) -> None:
 
 def require_resumable(path: Path) -> None:
     """Refuse a run that failed for a reason that would come again, with that reason."""
-    verdict = _read_verdict(path / FAILED)
-    if verdict and verdict.get("error") == RunFailedError.__name__:
+    if failed_for_good(path):
+        verdict = _read_verdict(path / FAILED) or {}
         raise DataError(
             f"{path} failed at step {verdict.get('step')}: {verdict.get('reason')}; it would "
             f"again. Remove {path / FAILED} to try all the same"
         )
+
+
+def failed_for_good(path: Path) -> bool:
+    """Tell whether a run failed for a reason that would come again."""
+    verdict = _read_verdict(path / FAILED)
+    return verdict is not None and verdict.get("error") == RunFailedError.__name__
 
 
 def _read_verdict(file: Path) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ from dualac.machine.memory import release_memory
 from dualac.machine.messages import Report, Stage
 from dualac.runs.files import write_json
 from dualac.runs.layout import MACHINE
-from dualac.runs.state import clear_failed, require_resumable
+from dualac.runs.state import clear_failed, failed_for_good
 from dualac.training.checkpoint import Snapshot, restore_together
 from dualac.training.evaluation import Broken, ValueComparison, summary
 from dualac.training.learner import Learner
@@ -69,7 +69,7 @@ class Session:
         self._reporter = Reporter(report)
         self._began = time.monotonic()
         self._owes_initial_evaluation = False
-        failed = [i for i, rollout in enumerate(self.rollouts) if _failed_for_good(rollout.path)]
+        failed = [i for i, rollout in enumerate(self.rollouts) if failed_for_good(rollout.path)]
         # Whoever starts a run that failed, or a pack of which all did, wants to try it again.
         self._set_aside = set(failed) if len(failed) < len(self.rollouts) else set()
 
@@ -391,11 +391,3 @@ class Session:
 
     def _updates(self) -> int:
         return max(0, self.step - max(self.run.warmup, 1) + 1) * self.run.replay_ratio
-
-
-def _failed_for_good(path: Path) -> bool:
-    try:
-        require_resumable(path)
-    except DataError:
-        return True
-    return False
