@@ -38,7 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
         )
     if config.pluginmanager.hasplugin("cacheprovider") and config.cache is not None:
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
-        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+        # Tests compile thousands of programs that take a hundredth of a second each.
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     if "not kill" in config.option.markexpr:
         os.environ.setdefault("XLA_FLAGS", QUICK)
 

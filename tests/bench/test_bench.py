@@ -14,7 +14,7 @@ from dualac.bench import scaling
 from dualac.bench.learner import count_gflop, needed
 from dualac.bench.load import Load
 from dualac.cli.commands import bench as commands
-from dualac.errors import DataError, DualacError, UsageError
+from dualac.errors import UsageError
 from dualac.execution import pinned
 from dualac.ops import reference_only
 from dualac.types import Transition
@@ -101,12 +101,6 @@ def test_what_is_measured_is_measured_in_a_process_of_its_own():
     assert rows[0]["task"] == "gym/Pendulum-v1" and rows[0]["steps_per_second"] > 0
     with pytest.raises(UsageError, match="Nothing-v1"):
         pinned.call("dualac.bench.envs:measure", 1, tasks=["gym/Nothing-v1"], steps=5)
-    with pytest.raises(DualacError, match="of no kind"):
-        pinned.call("tests.bench.test_bench:fail", 1)
-
-
-def fail():
-    raise DataError("of no kind")
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_where_there_is_a_compiler_the_passes_are_had():
     assert ops.uses_native(), ops.why_not_native()
 
 
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(
     st.lists(st.integers(1, 70), min_size=2, max_size=4),
     st.integers(8, 60),
