@@ -5,10 +5,11 @@ import os
 import platform
 import shutil
 import signal
+import sys
 from pathlib import Path
 
 import pytest
-from tests.support.runs import a_run, trained
+from tests.support.runs import a_run, signalling, trained
 from tests.support.toy_units import BROKEN, toy_sweep
 
 from dualac import cli
@@ -16,7 +17,9 @@ from dualac.analysis.data import groups
 from dualac.analysis.data.collect import evaluation_table, merged
 from dualac.analysis.data.frame import read
 from dualac.analysis.data.status import survey
-from dualac.errors import DataError, DualacError
+from dualac.cli.commands import experiments
+from dualac.errors import DataError, DualacError, Interrupted
+from dualac.training.run import Run
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +37,7 @@ def real(tmp_path_factory) -> Path:
     return out
 
 
-def told(capsys, *words) -> str:
+def shown_by(capsys, *words) -> str:
     assert cli.run([str(word) for word in words]) == 0
     return capsys.readouterr().out
 
@@ -49,10 +52,10 @@ def test_the_grid_tells_what_is_done_failed_and_missing(toys, tmp_path, capsys):
         ("dac", 0): "interrupted", ("dac", 1): "done", ("dac", BROKEN): "failed",
         ("sac", 0): "done", ("sac", 1): "missing", ("sac", BROKEN): "failed",
     }  # fmt: skip
-    shown = told(capsys, "status", copy)
+    shown = shown_by(capsys, "status", copy)
     assert "2 done, 1 interrupted, 2 failed, 1 missing; 6 runs" in shown
     assert "the toy is broken" in shown
-    rows = json.loads(told(capsys, "status", copy, "--json"))
+    rows = json.loads(shown_by(capsys, "status", copy, "--json"))
     assert rows["counts"] == {"done": 2, "interrupted": 1, "failed": 2, "missing": 1}
 
 
@@ -81,7 +84,7 @@ def test_a_damaged_file_is_named_and_the_rest_is_told(toys, tmp_path, capsys):
 def test_the_frame_has_a_row_an_episode_with_where_it_came_from(real, tmp_path, capsys):
     import pyarrow.parquet
 
-    told(capsys, "collect", real, "--out", tmp_path)
+    shown_by(capsys, "collect", real, "--out", tmp_path)
     table = pyarrow.parquet.read_table(tmp_path / "evaluations.parquet").to_pydict()
     rows = [
         json.loads(line)
@@ -100,18 +103,18 @@ def test_what_is_planned_and_not_there_is_told_wherever_one_looks_from(toys, tmp
     shutil.copytree(toys, copy)
     shutil.rmtree(copy / "sac" / "gym-Pendulum-v1" / "rr2" / "seed1")
     counts = {
-        place: json.loads(told(capsys, "status", place, "--json"))["counts"]
+        place: json.loads(shown_by(capsys, "status", place, "--json"))["counts"]
         for place in (tmp_path, copy, copy / "sac", copy / "dac")
     }
     assert counts[tmp_path] == counts[copy] == {"done": 3, "failed": 2, "missing": 1}
     assert counts[copy / "sac"] == {"done": 1, "failed": 1, "missing": 1} and counts[
         copy / "dac"
     ] == {"done": 2, "failed": 1}
-    shown = told(capsys, "collect", copy)
+    shown = shown_by(capsys, "collect", copy)
     assert "toy: 5 runs (3 done, 2 failed, 1 missing)" in shown
     assert "missing    sac on gym/Pendulum-v1, replay ratio 2, seed 1" in shown
-    assert "missing" not in told(capsys, "collect", copy, toys)  # where it stands
-    assert "toy: 3 done, 2 failed, 1 missing; 6 runs" in told(capsys, "status", tmp_path)
+    assert "missing" not in shown_by(capsys, "collect", copy, toys)  # where it stands
+    assert "toy: 3 done, 2 failed, 1 missing; 6 runs" in shown_by(capsys, "status", tmp_path)
     assert evaluation_table(read([copy]).runs)["experiment"][0] == "toy"
 
 
@@ -152,7 +155,7 @@ def test_the_same_run_with_other_numbers_is_an_error_that_names_both(real, tmp_p
 
 def test_the_record_of_a_run_tells_what_it_is_and_where_it_was_made(real, capsys):
     (path,) = real.rglob("seed3")
-    shown = told(capsys, "show", path)
+    shown = shown_by(capsys, "show", path)
     for part in ("sac on", "seed 3", "done at step 40", "Fixed(", "versions   python", "event "):
         assert part in shown
 
@@ -162,23 +165,19 @@ def test_the_record_of_a_run_that_was_taken_up_elsewhere_tells_where(tmp_path, c
     monkeypatch.setenv("DUALAC_COMMAND", "dualac train sac --steps 40")
     monkeypatch.setattr(platform, "node", lambda: "elsewhere")
     trained(a_run("sac"), tmp_path)
-    assert "resumed at step 24: host elsewhere, command dualac train sac --steps 40" in told(
+    assert "resumed at step 24: host elsewhere, command dualac train sac --steps 40" in shown_by(
         capsys, "show", path
     )
     hosts = set(evaluation_table(merged(read([tmp_path]).runs))["host"])
     assert len(hosts) == 1 and hosts.pop().endswith("; elsewhere")
 
 
-def test_a_run_that_was_stopped_before_its_first_row_tells_where(tmp_path, monkeypatch):
+def test_a_run_that_was_stopped_before_its_first_row_tells_where(tmp_path):
     """Its checkpoint is further than its rows."""
-    from dualac.training import loop
-
-    monkeypatch.setattr(loop.Session, "log", lambda self: os.kill(os.getpid(), signal.SIGINT))
-    monkeypatch.setattr(loop.Session, "evaluate", lambda self: None)
-    with pytest.raises(loop.Interrupted):
-        trained(a_run("sac"), tmp_path)
+    with pytest.raises(Interrupted):
+        trained(a_run("sac"), tmp_path, make_rollout=signalling(signal.SIGINT, 5))
     (run,) = read([tmp_path]).runs
-    assert run.status == ("interrupted", 7, "stopped by a signal")
+    assert run.status == ("interrupted", 5, "stopped by a signal")
 
 
 @pytest.mark.parametrize(
@@ -200,7 +199,7 @@ def test_a_directory_without_runs_is_one_line(words, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reason"),
     [
         (("sweep",), "sweep what"),
         (("sweep", "benchmrk"), "did you mean benchmark"),
@@ -247,11 +246,11 @@ def test_a_directory_without_runs_is_one_line(words, tmp_path, monkeypatch):
     ],
 )
 def test_what_a_sweep_cannot_be_is_told_in_one_line_before_anything_is_begun(
-    words, told, tmp_path, monkeypatch
+    words, reason, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "raises.py").write_text("raise OSError('no luck')\n")
-    with pytest.raises(DualacError, match=told):
+    with pytest.raises(DualacError, match=reason):
         cli.run(list(words))
     assert not (tmp_path / "runs").exists()
 
@@ -309,64 +308,52 @@ def test_the_plan_of_another_experiment_s_directory_is_refused(toys):
         cli.run(["sweep", "smoke", "--plan", "--out", str(toys)])
 
 
-def test_the_plan_of_many_runs_does_not_compare_each_with_each(tmp_path, monkeypatch):
-    from dualac.experiments import cost
-    from dualac.training.run import Run
+def test_the_plan_of_many_runs_does_not_compare_each_with_each(tmp_path):
+    compared = 0
 
-    monkeypatch.setattr(cost, "calibrated", lambda runs, **how: [0.01 for _ in runs])
-    compared = []
-    monkeypatch.setattr(Run, "__eq__", lambda one, other: compared.append(one) or one is other)
-    assert (
-        cli.run(["sweep", "smoke", "--seeds", "300", "--plan", "--out", str(tmp_path / "out")]) == 0
-    )
-    assert len(compared) < 3_000
+    def count(frame, event, arg):
+        nonlocal compared
+        compared += event == "call" and frame.f_code is Run.__eq__.__code__
+
+    argv = ["smoke", "--seeds", "300", "--plan", "--out", str(tmp_path / "out")]
+    sys.setprofile(count)
+    try:
+        code = experiments.sweep(argv, measure=lambda questions: [0.01 for _ in questions])
+    finally:
+        sys.setprofile(None)
+    assert code == 0
+    assert compared < 3_000
 
 
-def test_the_plan_tells_what_is_left_and_what_it_takes(tmp_path, capsys, monkeypatch):
-    from dualac.experiments import cost
+@pytest.fixture
+def hours(tmp_path, capsys, monkeypatch):
+    """Return what a plan says, and its core-hours, where an update takes so many seconds."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
-    monkeypatch.setattr(cost, "_measured", lambda questions: [0.01 for _ in questions])
-    monkeypatch.setattr(cost.compilation, "compilation_cache", lambda: tmp_path / "cache")
-    shown = told(
-        capsys,
-        "sweep",
-        "benchmark",
-        "--tasks",
-        "cheetah-run",
-        "--seeds",
-        "2",
-        "--algorithms",
-        "dac,sac",
-        "--plan",
-        "--out",
-        tmp_path / "out",
-    )
+    def answer(seconds, *argv):
+        plan = [*argv, "--plan", "--out", str(tmp_path / "out")]
+        measure = lambda questions: [seconds for _ in questions]  # noqa: E731
+        assert experiments.sweep(plan, measure=measure) == 0
+        shown = capsys.readouterr().out
+        return shown, float(shown.split("about ")[1].split(" core-hours")[0])
+
+    return answer
+
+
+def test_the_plan_says_what_is_left_and_what_it_takes(tmp_path, hours):
+    grid = ("--tasks", "cheetah-run", "--seeds", "2", "--algorithms", "dac,sac")
+    shown, taken = hours(0.01, "benchmark", *grid)
     assert "8 in" in shown and "0 done, 0 begun, 8 to begin" in shown
     # 990,000 steps of learning at replay ratios 2 and 16, two seeds, two agents: 990,000 * 18 * 4 *
     # 0.01 s are 198 hours, beside the simulator's
-    hours = float(shown.split("about ")[1].split(" core-hours")[0])
-    assert 198 < hours < 202
-    assert json.loads((tmp_path / "cache" / "calibration.json").read_text())
+    assert 198 < taken < 202
+    (book,) = tmp_path.rglob("calibration.json")
+    assert json.loads(book.read_text())
     assert not (tmp_path / "out").exists()
-    monkeypatch.setattr(cost, "_measured", lambda questions: [0.02 for _ in questions])
-    words = (
-        "sweep",
-        "smoke",
-        "--algorithms",
-        "dac",
-        "--steps",
-        "1M",
-        "--plan",
-        "--out",
-        tmp_path / "out",
-    )
-    first, again, anew = (
-        float(told(capsys, *words, *more).split("about ")[1].split(" core-hours")[0])
-        for more in ((), (), ("--recalibrate",))
-    )
-    monkeypatch.setattr(cost, "_measured", lambda questions: [0.04 for _ in questions])
-    later = [
-        float(told(capsys, *words, *more).split("about ")[1].split(" core-hours")[0])
-        for more in ((), ("--recalibrate",))
-    ]
-    assert first == again == anew == later[0] < later[1]
+
+
+def test_an_update_is_timed_once_unless_it_is_to_be_timed_anew(hours):
+    argv = ("smoke", "--algorithms", "dac", "--steps", "1M")
+    first = hours(0.02, *argv)[1]
+    assert hours(0.04, *argv)[1] == first
+    assert hours(0.04, *argv, "--recalibrate")[1] > first

@@ -33,9 +33,9 @@ from tests.support.runs import (
 from dualac.errors import DataError, LockedError, RunFailedError, TryAgainError
 from dualac.machine.messages import RunWarning
 from dualac.runs.lock import Attempt
-from dualac.training import log as log_module
 from dualac.training.checkpoint import MOST_SEGMENTS, Checkpoints, Snapshot, restore_together
 from dualac.training.replay import Replay
+from dualac.training.rollout import Rollout
 from dualac.training.run import prepare
 from dualac.types import Spec
 
@@ -406,17 +406,20 @@ def test_a_disk_too_full_for_the_logs_is_a_full_disk_too(half, golden):
 
 
 def test_a_disk_too_full_for_a_row_of_the_log_is_a_full_disk_too(half, golden):
-    append = log_module.Log._append
+    class Full(Rollout):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            append = self.log._append
 
-    def refuse(self, name, row):
-        if name == "train.jsonl":
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        append(self, name, row)
+            def refuse(name, row):
+                if name == "train.jsonl":
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                append(name, row)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_module.Log, "_append", refuse)
-        with pytest.raises(TryAgainError) as raised:
-            go_on(half)
+            self.log._append = refuse
+
+    with pytest.raises(TryAgainError) as raised:
+        go_on(half, make_rollout=Full)
     assert raised.value.code == 75
     assert not (half / "FAILED").exists()
     go_on(half)
@@ -638,7 +641,6 @@ def files_of(path: Path) -> dict[str, bytes]:
 
 def test_a_trainer_that_wakes_marks_nothing_failed_and_ends_with_73(half, golden):
     """Its successor has begun; then it meets an error."""
-    from dualac.training.rollout import Rollout
 
     class Woken(Rollout):
         def save(self, *what: Any) -> None:

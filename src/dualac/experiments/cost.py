@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from dualac import envs
 from dualac.agents.algorithms import ALGORITHMS
-from dualac.execution.pinned import answer, ask
+from dualac.execution.pinned import call
 from dualac.experiments.survey import Unit
 from dualac.machine import compilation
 from dualac.machine.fingerprint import versions
@@ -100,7 +100,17 @@ def rough(runs: list[Run]) -> list[float]:
 SECONDS_A_STEP = 3e-4  # of a simulator with acting; learning takes thirty times as long
 
 
-def calibrated(runs: list[Run], *, anew: bool = False) -> list[float]:
+Measure = Callable[[list[dict[str, Any]]], list[float]]  # questions -> seconds of an update
+
+
+def measure_updates(questions: list[dict[str, Any]]) -> list[float]:
+    """Time an update of each kind, in a process of its own."""
+    return call("dualac.bench.learner:best", 1, questions=questions, calls=UPDATES // CALL)
+
+
+def calibrated(
+    runs: list[Run], *, anew: bool = False, measure: Measure = measure_updates
+) -> list[float]:
     """Return seconds of an update of each, looked up if timed before and not wanted `anew`."""
     book = compilation.compilation_cache() / "calibration.json"
     known: dict[str, float] = json.loads(book.read_text()) if book.exists() else {}
@@ -117,7 +127,7 @@ def calibrated(runs: list[Run], *, anew: bool = False) -> list[float]:
         if anew or name not in known
     }
     if new:
-        known |= dict(zip(new, _measured(list(new.values())), strict=True))
+        known |= dict(zip(new, measure(list(new.values())), strict=True))
         book.parent.mkdir(parents=True, exist_ok=True)
         write_json(book, known)
     return [known[name] for name in names]
@@ -129,7 +139,3 @@ def _question(run: Run) -> dict[str, Any]:
         "algorithm": to_json(run.algorithm),
         "load": {"obs": obs, "actions": actions, "batch": run.batch_size, "replay_ratio": CALL},
     }
-
-
-def _measured(questions: list[dict[str, Any]]) -> list[float]:
-    return answer(ask("dualac.bench.learner:best", 1, questions=questions, calls=UPDATES // CALL))

@@ -30,7 +30,10 @@ def find_executor(args: argparse.Namespace) -> Any:
 
 
 def sweep(
-    argv: list[str], *, find_executor: Callable[[argparse.Namespace], Any] = find_executor
+    argv: list[str],
+    *,
+    find_executor: Callable[[argparse.Namespace], Any] = find_executor,
+    measure: Callable[[list[dict[str, Any]]], list[float]] | None = None,
 ) -> int:
     """Run an experiment: dualac sweep benchmark --scale small; dualac sweep --algorithms dac,sac
     --tasks dmc/cheetah-run --seeds 2 --steps 50k
@@ -50,7 +53,7 @@ def sweep(
         )
     try:
         if args.plan:
-            return _show_plan(experiment, expand(experiment), out, args)
+            return _show_plan(experiment, expand(experiment), out, args, measure)
         return _carry_out(experiment, out, args, find_executor)
     except OSError as error:
         if error.filename is None:  # standard output
@@ -242,8 +245,14 @@ def _split(text: str | None, option: str) -> list[str]:
     return names
 
 
-def _show_plan(experiment: Any, runs: list[Any], out: Path, args: argparse.Namespace) -> int:
-    from dualac.experiments.cost import calibrated, estimate
+def _show_plan(
+    experiment: Any,
+    runs: list[Any],
+    out: Path,
+    args: argparse.Namespace,
+    measure: Callable[[list[dict[str, Any]]], list[float]] | None,
+) -> int:
+    from dualac.experiments.cost import calibrated, estimate, measure_updates
     from dualac.experiments.survey import count_states, survey
     from dualac.experiments.sweep import order
     from dualac.machine.cores import usable_cores
@@ -263,7 +272,10 @@ def _show_plan(experiment: Any, runs: list[Any], out: Path, args: argparse.Names
     if experiment.figures:
         console.print(f"figures    {', '.join(experiment.figures)}", soft_wrap=True)
     if left:
-        needs = estimate(left, functools.partial(calibrated, anew=args.recalibrate))
+        timed = functools.partial(
+            calibrated, anew=args.recalibrate, measure=measure or measure_updates
+        )
+        needs = estimate(left, timed)
         cores = min(len(usable_cores()), args.workers or len(usable_cores()))
         console.print(
             f"time       about {needs.core_hours:.1f} core-hours, {needs.core_hours / cores:.1f} "
