@@ -41,7 +41,6 @@ class TanhNormal(NamedTuple):
         return jnp.tanh(x), self._log_prob(x, noise)
 
     def sample_action(self, key: Key) -> Float[Array, "*batch action"]:
-        """Draw an action by this key."""
         return self.sample(jax.random.normal(key, self.mean.shape, self.mean.dtype))[0]
 
     def log_prob(self, x: Float[Array, "*batch action"]) -> Float[Array, "*batch"]:

@@ -261,7 +261,6 @@ class OptimisticActor(Explorer):
         return optimist.kl(pessimist) if self.kl == "optimist-pessimist" else pessimist.kl(optimist)
 
     def _own(self, params: Params, pessimist: TanhNormal, obs: Array) -> TanhNormal:
-        """Return the optimist before widening."""
         if self.form == "independent":
             return TanhNormal(*networks.gaussian_actor(params, obs))
         shift, log_multiplier = networks.perturbation(params, obs, pessimist.mean)

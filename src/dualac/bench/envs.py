@@ -9,7 +9,6 @@ from dualac import envs
 
 
 def measure(tasks: list[str], steps: int) -> list[dict[str, Any]]:
-    """Measure tasks, one after another."""
     return [_measure(task, steps) for task in tasks]
 
 

@@ -76,14 +76,12 @@ def live(path: str, full_after: int, until: int) -> int:
 
 
 def filled(capacity: int, spec: Spec) -> Replay:
-    """Return a replay that is full of random numbers."""
     replay = Replay(capacity, spec, np.random.SeedSequence(0))
     fill(replay, spec)
     return replay
 
 
 def fill(replay: Replay, spec: Spec) -> None:
-    """Fill a replay with random numbers."""
     draw = np.random.default_rng(0)
     for start in range(0, replay.capacity, EPISODE):
         count = min(EPISODE, replay.capacity - start)

@@ -28,18 +28,15 @@ class TimedLearner(Learner):
     """A learner that notes when each step began, and its seconds in the compiled update."""
 
     def __init__(self, runs: list[Run], spec: Spec) -> None:
-        """Start with no measurements."""
         super().__init__(runs, spec)
         self.began: list[float] = []
         self.learning: list[float] = []
 
     def explore(self, obs: list[np.ndarray], episodes: list[int], step: int) -> list[np.ndarray]:
-        """Note the time, and act."""
         self.began.append(time.perf_counter())
         return super().explore(obs, episodes, step)
 
     def learn(self, batches: list[Transition], step: int) -> None:
-        """Learn, and note the seconds."""
         began = time.perf_counter()
         super().learn(batches, step)
         self.learning.append(time.perf_counter() - began)

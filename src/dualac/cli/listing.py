@@ -72,7 +72,6 @@ def _in_short(part: Any) -> str:
 def show_difference(
     console: Console, names: tuple[str, str], rows: tuple[Algorithm, Algorithm]
 ) -> None:
-    """Print how one row differs from another, a line a choice."""
     lines = [(path, to_python(mine), to_python(theirs)) for path, mine, theirs in changes(*rows)]
     if lines:
         _print_columns(console, [("", *names), *lines])

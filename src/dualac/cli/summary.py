@@ -72,7 +72,6 @@ def evaluation_as_json(
 def show_evaluation(
     policy: LoadedPolicy, rows: list[dict[str, Any]], random: list[dict[str, Any]], console: Console
 ) -> None:
-    """Print an evaluation beside a random policy's."""
     table = Table(
         box=None,
         title=f"{policy.run.name} on {policy.run.task}, step {policy.step}, {len(rows)} episodes",

@@ -146,7 +146,6 @@ class Watch(OnScreen):
 
 
 def _merge_tasks(cells: Cells) -> Cells:
-    """Add up the counts of each agent over its tasks."""
     tasks = Counter((name, ratio) for name, ratio, _ in cells)
     merged: Cells = {}
     for (name, ratio, _), counts in cells.items():

@@ -111,7 +111,6 @@ class Adapted(gymnasium.Wrapper):
         return observation, total, terminated, truncated, info
 
     def _simulate(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Take one step of the simulator."""
         answer = self.env.step(action)
         if len(answer) != STEP_VALUES:
             raise DataError(

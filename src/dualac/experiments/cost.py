@@ -51,7 +51,6 @@ _SIZES: dict[str, Spec] = {}
 
 
 def memory(run: Run) -> int:
-    """Bytes that a worker of this run takes."""
     return PROCESS_BYTES + replay_bytes(min(run.capacity, run.steps), sizes(run.task))
 
 

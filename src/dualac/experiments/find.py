@@ -14,7 +14,6 @@ SHIPPED = "dualac.experiments.shipped"
 
 
 def shipped() -> list[str]:
-    """Return the names of the experiments that come with the library."""
     folder = importlib.import_module(SHIPPED)
     return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(folder.__path__))
 

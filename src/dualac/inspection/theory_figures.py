@@ -285,7 +285,6 @@ def _actors(row: Algorithm, state: Any) -> tuple[Any, Any]:
 
 
 def _played(loaded: LoadedAgent, optimistic: bool, samples: int) -> tuple[np.ndarray, np.ndarray]:
-    """Play new episodes with one of the two actors; return states and actions."""
     actor = _actors(loaded.run.algorithm, loaded.state)[optimistic]
 
     @jax.jit

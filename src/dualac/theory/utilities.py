@@ -282,6 +282,5 @@ def _known(number: Scalar) -> bool:
 
 
 def _require_finite(utility: Utility, *numbers: Scalar) -> None:
-    """Refuse a utility with a number that is not finite."""
     if not all(math.isfinite(number) for number in numbers if _known(number)):
         raise UsageError(f"{utility}: its numbers must be finite")

@@ -41,7 +41,6 @@ class Utility:
         return jnp.full_like(x, math.inf)
 
     def check(self, x: Array) -> None:
-        """Refuse values outside of the domain."""
         low, high = self.domain()
         refuse(
             ~((x > low) & (x < high)),
@@ -119,5 +118,4 @@ class Stepped(Utility):
 
 
 def require_order(order: int) -> int:
-    """Return the order of a derivative; refuse one below 1."""
     return require_count(order, "the order of a derivative is at least 1")

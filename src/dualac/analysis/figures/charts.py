@@ -46,7 +46,6 @@ def whole(values: np.ndarray) -> list[int | None]:
 
 
 def panel_data(panel: Panel) -> Data:
-    """Return a panel's curves, bars and profiles."""
     return {
         "steps": whole(panel.steps),
         "groups": [_panel_group(panel, group) for group in panel.groups],
@@ -197,7 +196,6 @@ def _overestimation_line(group: Group, suite: str) -> Data | None:
 
 
 def share_data(rows: Sequence[Share], unit: str) -> list[Data]:
-    """Return a chart of bars for each panel."""
     return [
         {
             "title": title,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -13,6 +14,7 @@ from dualac.analysis.figures.style import COLOURS, STYLE, legible
 from dualac.analysis.metrics import METRICS
 
 INSIDE = ("kl", "optimism", "kl_weight", "temperature")  # a panel each
+DASHED: dict[str, Any] = {"color": "#777777", "linestyle": "--", "linewidth": 1}
 BESIDE = {"kl": METRICS["kl_median"].columns}  # what is drawn on top in a panel
 
 
@@ -32,9 +34,7 @@ def learning_curve(
             label = f"{name} ({len(runs)} seed{'s' * (len(runs) > 1)})"
             axes.plot(steps, np.mean(returns, axis=0), color=colour, linewidth=2.2, label=label)
         if random_score is not None:
-            axes.axhline(
-                random_score, color="#777777", linewidth=1, linestyle="--", label="random policy"
-            )
+            axes.axhline(random_score, **DASHED, label="random policy")
         _finish(axes, title, "return of the evaluated policy")
         axes.legend(frameon=False)
         return save(figure, out)
@@ -49,13 +49,7 @@ def inside(runs: list[Path], title: str, targets: Mapping[str, float], out: Path
             names = (*metric.columns, *BESIDE.get(key, ()))
             _plot_series(axes, runs, names)
             if metric.title in targets:
-                axes.axhline(
-                    targets[metric.title],
-                    color="#777777",
-                    linestyle="--",
-                    linewidth=1,
-                    label="target",
-                )
+                axes.axhline(targets[metric.title], **DASHED, label="target")
             if metric.logarithmic:
                 axes.set_yscale("log")
                 legible(axes.yaxis)
@@ -82,7 +76,6 @@ def _finish(axes: Axes, title: str, label: str) -> None:
 
 
 def bars(values: Mapping[str, float], label: str, out: Path) -> Path:
-    """Draw a bar for each name."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7, 0.8 + 0.35 * len(values)), layout="constrained")
         axes = figure.subplots()

@@ -15,7 +15,7 @@ from dualac.analysis.data.completeness import describe_counts, describe_missing
 from dualac.analysis.data.curves import Curve
 from dualac.analysis.data.groups import Group
 from dualac.analysis.data.scores import grid, held
-from dualac.analysis.figures.style import DASHES, STYLE, Ink, inks, legible
+from dualac.analysis.figures.style import DASHES, STYLE, Ink, inks, legible, shortened
 from dualac.analysis.metrics import METRICS, Metric
 from dualac.analysis.statistics import Interval
 from dualac.analysis.summary.averages import overestimation
@@ -64,7 +64,6 @@ def _describe_panel(panel: Panel) -> str:
 
 
 def efficiency(panels: Sequence[Panel], colours: Inks) -> Figure:
-    """Draw the IQM against steps."""
     with mpl.rc_context(STYLE):
         figure, grid_of = _figure(len(panels), 2, (5.2, 3.8))
         for axes, panel in zip(grid_of, panels, strict=False):
@@ -115,17 +114,13 @@ def _score_bars(axes: Axes, panel: Panel, intervals: Mapping[str, Interval], col
         if score.defined:
             ends = [score.low, score.high]
             axes.plot(ends, [place, place], color="#333333", linewidth=1.6, solid_capstyle="butt")
-    names = [_shortened(panel.names()[group.label], LONGEST_NAME) for group in groups]
+    names = [shortened(panel.names()[group.label], LONGEST_NAME) for group in groups]
     axes.set_yticks(range(len(groups)), names)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("IQM")
     lowest = np.nanmin([0.0, *(end for group in groups for end in intervals[group.label][:2])])
     highest = np.nanmax([0.0, *axes.get_xlim()])
     axes.set_xlim(1.05 * lowest, None if highest > 1.2 else 1.0)
-
-
-def _shortened(name: str, most: int) -> str:
-    return name if len(name) < most else name[: most - 1] + "…"
 
 
 def tasks(summary: Summary) -> Figure:
@@ -142,9 +137,8 @@ def tasks(summary: Summary) -> Figure:
         for axes, (ratio, task) in zip(grid_of, cells, strict=False):
             for group in summary.groups:
                 if group.replay_ratio == ratio:
-                    _seeds(
-                        axes, _curves(summary, group, task), summary.inks[group.agent], group.agent
-                    )
+                    curves, ink = _curves(summary, group, task), summary.inks[group.agent]
+                    _seeds(axes, curves, ink, group.agent)
             title = task if len(ratios) == 1 else f"{task}, RR {ratio}"
             _finish(axes, title, _unit(summary, task), legend=False)
         _legend(figure, grid_of)
@@ -219,14 +213,8 @@ def _metric_line(
     axes: Axes, logs: Sequence[dict[str, np.ndarray]], metric: Metric, ink: Ink, label: str
 ) -> None:
     line = mean_series(logs, metric.columns)
-    axes.plot(
-        line.steps,
-        line.returns,
-        color=ink.colour,
-        linestyle=ink.linestyle,
-        linewidth=1.1,
-        label=label,
-    )
+    style = {"color": ink.colour, "linestyle": ink.linestyle, "linewidth": 1.1}
+    axes.plot(line.steps, line.returns, **style, label=label)
     if metric.band is None:
         return
     low, high = (mean_series(logs, (column,)) for column in metric.band)
@@ -269,9 +257,8 @@ def overestimations(groups: Sequence[Group], colours: Inks) -> Figure:
         figure, grid_of = _figure(len(cells), 3, (4.4, 3.2))
         for axes, (ratio, suite) in zip(grid_of, cells, strict=False):
             for group in groups:
-                _overestimation_line(
-                    axes, group, _tasks_of(group, ratio, suite), colours[group.agent]
-                )
+                names = _tasks_of(group, ratio, suite)
+                _overestimation_line(axes, group, names, colours[group.agent])
             axes.axhline(1.0, color="#777777", linestyle="--", linewidth=1)
             axes.set_yscale("log")
             legible(axes.yaxis)
@@ -282,9 +269,8 @@ def overestimations(groups: Sequence[Group], colours: Inks) -> Figure:
 
 def _tasks_of(group: Group, ratio: int, suite: str) -> list[str]:
     """List the task of each run of a group, if it has this replay ratio."""
-    if group.replay_ratio != ratio:
-        return []
-    return [run.task for run in group.runs if run.suite == suite]
+    runs = group.runs if group.replay_ratio == ratio else []
+    return [run.task for run in runs if run.suite == suite]
 
 
 def _overestimation_line(axes: Axes, group: Group, names: Sequence[str], ink: Ink) -> None:
@@ -342,32 +328,19 @@ def _seeds(axes: Axes, curves: Sequence[Curve], ink: Ink, label: str) -> None:
     for curve in curves:
         axes.plot(curve.steps, curve.returns, color=ink.colour, linewidth=0.6, alpha=0.45)
     steps = grid(curves)
-    axes.plot(
-        steps,
-        _mean_curve(curves, steps),
-        color=ink.colour,
-        linestyle=ink.linestyle,
-        linewidth=1.8,
-        label=label,
-    )
+    style = {"color": ink.colour, "linestyle": ink.linestyle, "linewidth": 1.8}
+    axes.plot(steps, _mean_curve(curves, steps), **style, label=label)
 
 
 def _legend(figure: Figure, panels: Sequence[Axes]) -> None:
-    """Draw one legend for all panels."""
     handles = {
         label: line
         for axes in panels
         for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
     if handles:
-        figure.legend(
-            handles.values(),
-            handles.keys(),
-            loc="outside lower center",
-            ncols=4,
-            frameon=False,
-            fontsize=8,
-        )
+        style: Any = {"loc": "outside lower center", "ncols": 4, "frameon": False, "fontsize": 8}
+        figure.legend(handles.values(), handles.keys(), **style)
 
 
 def _finish(

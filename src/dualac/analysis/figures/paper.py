@@ -98,18 +98,20 @@ def _scored(summary: Summary) -> list[Panel]:
     return [panel for panel in summary.panels if panel.bands]
 
 
-def _sample_efficiency(summary: Summary) -> Drawing | None:
-    scored = _scored(summary)
+def _of_panels(
+    summary: Summary, scored: list[Panel], draw: Callable[[list[Panel], panels.Inks], Figure]
+) -> Drawing | None:
     if not scored:
         return None
-    return Drawing(lambda: panels.efficiency(scored, summary.inks), panels.caption(scored, summary))
+    return Drawing(lambda: draw(scored, summary.inks), panels.caption(scored, summary))
+
+
+def _sample_efficiency(summary: Summary) -> Drawing | None:
+    return _of_panels(summary, _scored(summary), panels.efficiency)
 
 
 def _final_score(summary: Summary) -> Drawing | None:
-    scored = _scored(summary)
-    if not scored:
-        return None
-    return Drawing(lambda: panels.final(scored, summary.inks), panels.caption(scored, summary))
+    return _of_panels(summary, _scored(summary), panels.final)
 
 
 def _curves(summary: Summary) -> Drawing | None:
@@ -166,22 +168,15 @@ def _wall_clock(summary: Summary) -> Drawing | None:
     both = only(summary, names=WALL_CLOCK)
     timed = [panel for panel in _scored(both) if any(panel.clocks.values())]
     names = {group.name for panel in timed for group in panel.groups}
-    if not names.issuperset(WALL_CLOCK):
-        return None
-    return Drawing(lambda: panels.clock(timed, summary.inks), panels.caption(timed, both))
+    return _of_panels(both, timed, panels.clock) if names.issuperset(WALL_CLOCK) else None
 
 
 def _compared(names: Sequence[str]) -> Callable[[Summary], Drawing | None]:
-    """Make the figure of a few agents among themselves."""
+    """Return what makes the figure of a few agents among themselves."""
 
     def make(summary: Summary) -> Drawing | None:
         chosen = among(summary, names)
-        scored = _scored(chosen) if chosen else []
-        if chosen is None or not scored:
-            return None
-        return Drawing(
-            lambda: panels.efficiency(scored, summary.inks), panels.caption(scored, chosen)
-        )
+        return _sample_efficiency(chosen) if chosen else None
 
     return make
 
@@ -207,9 +202,7 @@ FIGURES: dict[str, PaperFigure] = {
         "The hardest tasks", _hard, f"runs of {join_names(HARD_AGENTS)} on {join_names(HARD)}"
     ),
     "design-table": PaperFigure(
-        "What each part of the design is worth",
-        _design,
-        "dac and its ablations (dac:no-kl, ...)",
+        "What each part of the design is worth", _design, "dac and its ablations (dac:no-kl, ...)"
     ),
     "sensitivity": PaperFigure(
         "Sensitivity", _sensitivity, "sac, and dac with several values of one setting"
@@ -222,9 +215,7 @@ FIGURES: dict[str, PaperFigure] = {
         "Overestimation", _overestimation, "runs whose evaluations tell the critics' value"
     ),
     "distributional": PaperFigure(
-        "Distributional critics",
-        _compared(DISTRIBUTIONAL),
-        f"runs of {join_names(DISTRIBUTIONAL)}",
+        "Distributional critics", _compared(DISTRIBUTIONAL), f"runs of {join_names(DISTRIBUTIONAL)}"
     ),
     "curves": PaperFigure("Every task", _curves, "a run with an evaluation"),
 }

@@ -35,10 +35,13 @@ class Decimals(LogFormatter):
 
 
 def legible(*axes: Axis) -> None:
-    """Label logarithmic axes in decimals."""
     for axis in axes:
         axis.set_major_formatter(Decimals())
         axis.set_minor_formatter(Decimals())
+
+
+def shortened(name: str, most: int) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"
 
 
 class Ink(NamedTuple):
@@ -48,9 +51,7 @@ class Ink(NamedTuple):
     @property
     def linestyle(self) -> Any:
         """The dash as matplotlib writes it."""
-        if not self.dash:
-            return "-"
-        return 0, tuple(float(length) for length in self.dash.split())
+        return (0, tuple(map(float, self.dash.split()))) if self.dash else "-"
 
 
 def inks(agents: Iterable[str]) -> dict[str, Ink]:

@@ -11,18 +11,17 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from dualac.analysis.figures.curves import save
-from dualac.analysis.figures.style import COLOURS, STYLE, legible
+from dualac.analysis.figures.style import COLOURS, STYLE, legible, shortened
 
 GREY = "#777777"
 PLAIN: dict[Any, Any] = STYLE | {"axes.grid": False}
 LONGEST_LABEL = 48  # in a legend
-FORM_COLOURS = {
-    "exact": "#000000",
-    "logarithmic": COLOURS[0],
-    "variance": COLOURS[1],
-    "deviation": COLOURS[2],
+FORM_LINES: dict[str, Any] = {
+    "exact": {"color": "#000000", "linestyle": "-", "linewidth": 2},
+    "logarithmic": {"color": COLOURS[0], "linestyle": "--", "linewidth": 2},
+    "variance": {"color": COLOURS[1], "linestyle": "-.", "linewidth": 2},
+    "deviation": {"color": COLOURS[2], "linestyle": ":", "linewidth": 2},
 }
-FORM_LINES = {"exact": "-", "logarithmic": "--", "variance": "-.", "deviation": ":"}
 
 
 class Worth(NamedTuple):
@@ -69,31 +68,13 @@ def utilities(panels: Sequence[Worth], out: Path) -> Path:
             axes.plot(panel.x, panel.utility, color=COLOURS[0], linewidth=2)
             axes.plot(panel.values, panel.worth, "o", color=COLOURS[0], label="the values")
             low = min(panel.utility.min(), panel.worth.min())
-            axes.hlines(
-                panel.expected,
-                panel.x[0],
-                max(panel.mean, panel.certainty),
-                color=GREY,
-                linewidth=1,
-            )
-            axes.vlines(
-                panel.mean,
-                low,
-                panel.expected,
-                color=GREY,
-                linewidth=1,
-                linestyle="--",
-                label=f"mean {panel.mean:.3g}",
-            )
-            axes.vlines(
-                panel.certainty,
-                low,
-                panel.expected,
-                color=COLOURS[1],
-                linewidth=2,
-                label=f"certainty equivalent {panel.certainty:.3g}",
-            )
-            axes.set_yticks([panel.expected], ["E U"])
+            mean, certainty, height = panel.mean, panel.certainty, panel.expected
+            axes.hlines(height, panel.x[0], max(mean, certainty), color=GREY, linewidth=1)
+            label = f"mean {mean:.3g}"
+            axes.vlines(mean, low, height, color=GREY, linewidth=1, linestyle="--", label=label)
+            label = f"certainty equivalent {certainty:.3g}"
+            axes.vlines(certainty, low, height, color=COLOURS[1], linewidth=2, label=label)
+            axes.set_yticks([height], ["E U"])
             axes.set_title(panel.title, loc="left")
             axes.set_xlabel("value")
             axes.margins(y=0.08)
@@ -113,29 +94,15 @@ def premiums(
         figure = Figure(figsize=(7, 4.2), layout="constrained")
         axes = figure.subplots()
         for name, premium in forms.items():
-            axes.plot(
-                betas,
-                premium,
-                color=FORM_COLOURS[name],
-                linestyle=FORM_LINES[name],
-                linewidth=2,
-                label=name,
-            )
+            axes.plot(betas, premium, **FORM_LINES[name], label=name)
         for bound, word in zip(bounds, ("minimum", "maximum"), strict=True):
             axes.axhline(bound, color=GREY, linewidth=1, linestyle="--")
-            axes.annotate(
-                word, (betas[0], bound), (4, 2), textcoords="offset points", color=GREY, fontsize=8
-            )
+            style = {"textcoords": "offset points", "color": GREY, "fontsize": 8}
+            axes.annotate(word, (betas[0], bound), (4, 2), **style)
         for start, stop in ((betas[0], -edge), (edge, betas[-1])):
             if start < stop:
-                axes.axvspan(
-                    start,
-                    stop,
-                    color=GREY,
-                    alpha=0.12,
-                    linewidth=0,
-                    label="2 β² Var > 1" if start < 0 else None,
-                )
+                label = "2 β² Var > 1" if start < 0 else None
+                axes.axvspan(start, stop, color=GREY, alpha=0.12, linewidth=0, label=label)
         reach = max(abs(bound) for bound in bounds)
         axes.set_ylim(-1.7 * reach, 1.7 * reach)
         axes.set_xlim(betas[0], betas[-1])
@@ -155,28 +122,15 @@ def errors(
         panels = figure.subplots(1, len(errors_of), sharey=True)
         mesh: Any = None
         for axes, (name, error) in zip(panels, errors_of.items(), strict=True):
-            mesh = axes.pcolormesh(
-                betas,
-                spreads,
-                np.maximum(error, 1e-9),
-                norm=LogNorm(1e-4, 1.0),
-                cmap="viridis",
-                rasterized=True,
-            )
+            style = {"norm": LogNorm(1e-4, 1.0), "cmap": "viridis", "rasterized": True}
+            mesh = axes.pcolormesh(betas, spreads, np.maximum(error, 1e-9), **style)
             for side in (betas[betas < 0], betas[betas > 0]):
                 axes.plot(side, 1 / (np.sqrt(2) * np.abs(side)), color="white", linewidth=1.5)
             axes.set_ylim(spreads[0], spreads[-1])
             axes.set_title(name, loc="left")
             axes.set_xlabel("β")
-        panels[0].text(
-            0.97,
-            0.97,
-            "above the lines\n2 β² Var > 1",
-            transform=panels[0].transAxes,
-            ha="right",
-            va="top",
-            fontsize=8,
-        )
+        corner = {"transform": panels[0].transAxes, "ha": "right", "va": "top"}
+        panels[0].text(0.97, 0.97, "above the lines\n2 β² Var > 1", **corner, fontsize=8)
         panels[0].set_ylabel("spread of the values")
         bar = figure.colorbar(mesh, ax=panels, label="|error| / spread", extend="both")
         legible(bar.ax.yaxis)
@@ -192,14 +146,7 @@ def gradient_gaps(
         axes = figure.subplots()
         for name, gap in gaps.items():
             label = f"{name}: order {round(orders[name], 1) + 0.0:.1f}"
-            axes.loglog(
-                spreads,
-                gap,
-                color=FORM_COLOURS[name],
-                linestyle=FORM_LINES[name],
-                linewidth=2,
-                label=label,
-            )
+            axes.loglog(spreads, gap, **FORM_LINES[name], label=label)
         legible(axes.xaxis, axes.yaxis)
         axes.set_title("distance from the exact gradient", loc="left")
         axes.set_xlabel("spread of the values")
@@ -238,13 +185,13 @@ def coverage(plane: Coverage, out: Path) -> Path:
         spread, pessimist, optimist = figure.subplots(1, 3, sharey=True)
         densest = max(_most(plane.pessimist), _most(plane.optimist))
         _field(spread, plane, plane.spread, _most(plane.spread), "viridis")
-        _dots(spread, plane.visited, "white")
-        spread.set_title("critics' spread, and what was lived last", loc="left", fontsize=10)
         _field(pessimist, plane, plane.pessimist, densest, "Blues")
-        _dots(pessimist, plane.pessimist_samples, "black")
-        pessimist.set_title("pessimist: density, samples", loc="left", fontsize=10)
         _field(optimist, plane, plane.optimist, densest, "Blues")
+        _dots(spread, plane.visited, "white")
+        _dots(pessimist, plane.pessimist_samples, "black")
         _dots(optimist, plane.optimist_samples, COLOURS[1])
+        spread.set_title("critics' spread, and what was lived last", loc="left", fontsize=10)
+        pessimist.set_title("pessimist: density, samples", loc="left", fontsize=10)
         optimist.set_title("optimist: density, samples", loc="left", fontsize=10)
         for axes in (spread, pessimist, optimist):
             axes.set_xlabel(plane.embedding)
@@ -264,15 +211,8 @@ def _most(field: np.ndarray) -> float:
 
 def _field(axes: Axes, plane: Coverage, field: np.ndarray, top: float, colours: str) -> None:
     axes.set_facecolor("#dddddd")  # states that were never visited
-    mesh = axes.pcolormesh(
-        plane.states,
-        plane.actions,
-        np.ma.masked_invalid(field.T),
-        vmin=0,
-        vmax=top,
-        cmap=colours,
-        rasterized=True,
-    )
+    style: dict[str, Any] = {"vmin": 0, "vmax": top, "cmap": colours, "rasterized": True}
+    mesh = axes.pcolormesh(plane.states, plane.actions, np.ma.masked_invalid(field.T), **style)
     axes.figure.colorbar(mesh, ax=axes, extend="max")
 
 
@@ -283,9 +223,7 @@ def saturation(policies: Sequence[Saturated], title: str, out: Path) -> Path:
         figure = Figure(figsize=(9, 3.6), layout="constrained")
         left, right = figure.subplots(1, 2)
         for colour, policy in zip(COLOURS, policies, strict=False):
-            label = policy.label
-            if len(label) > LONGEST_LABEL:
-                label = label[: LONGEST_LABEL - 1] + "…"
+            label = shortened(policy.label, LONGEST_LABEL)
             _histogram(left, policy.before, reach, colour, label)
             _histogram(right, policy.actions, 1.0, colour, label)
         right.set_xticks([-1, -0.5, 0, 0.5, 1])

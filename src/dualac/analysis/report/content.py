@@ -192,14 +192,12 @@ def _special(summary: Summary, variants: Sequence[Variant]) -> list[dict[str, An
 
 
 def share_charts(summary: Summary) -> list[dict[str, Any]]:
-    """Return the bars of ablations and of sensitivity."""
     ablated, varied = design(summary, BASE), sensitivity(summary, REFERENCE)
     bars = charts.share_data(ablated, f"IQM relative to {BASE}")
     return without_nan(bars + charts.share_data(varied, f"percent over {REFERENCE}"))
 
 
 def _facts(summary: Summary) -> list[str]:
-    """Say what was read: runs, rules, machines, versions."""
     runs = [run for group in summary.groups for run in group.runs]
     if not runs:
         return []

@@ -154,7 +154,6 @@ def _latex_row(panel: Panel, group: Group) -> str:
 
 
 def _not_below_the_best(panel: Panel) -> set[str]:
-    """Return the best, and those that are not separable from it."""
     near = {one.theirs for one in panel.comparisons if not one.difference.separable}
     return {panel.ranked()[0].label, *near}
 

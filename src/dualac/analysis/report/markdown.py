@@ -80,7 +80,6 @@ def write_figures(pictures: Sequence[Picture], folder: Path, kind: str) -> dict[
 
 
 def write_captions(pictures: Sequence[Picture], folder: Path) -> None:
-    """Write what figures show beside them, where no report says it."""
     blocks = [
         f"## {picture.name}\n\n{escape_markdown(picture.title)}. "
         f"{escape_markdown(picture.caption)}\n"
@@ -124,7 +123,6 @@ def _scores(panel: Panel) -> list[str]:
 
 
 def _completeness(summary: Summary) -> list[str]:
-    """Write which runs there are, where each got to, and what they cost."""
     grid = cells(summary.groups, summary.frame.missing)
     if not grid:
         return []

@@ -76,7 +76,6 @@ def _version() -> str:
 
 
 def _data(summary: Summary, variants: Sequence[Variant], rows: Sequence[Problem]) -> dict[str, Any]:
-    """Return all that the script reads."""
     dual = dual_groups(summary)
     panels = [*scored_panels(summary), *(variant.panel for variant in variants)]
     tasks = [charts.task_data(summary, task, ratio) for task, ratio in task_panels(summary)]
@@ -98,7 +97,6 @@ def _data(summary: Summary, variants: Sequence[Variant], rows: Sequence[Problem]
 
 
 def _downloads(summary: Summary, rows: Sequence[Problem]) -> dict[str, dict[str, str]]:
-    """Return the files that the page offers, by key."""
     aggregates, finals = aggregate_rows(summary), task_rows(summary)
     everything = {
         "aggregates": aggregates,

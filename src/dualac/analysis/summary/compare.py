@@ -147,7 +147,6 @@ def _common_tasks(sides: list[Side]) -> list[str]:
 
 
 def _common_step(sides: list[Side], board: Board, task: str, at: At) -> float:
-    """Return the step at which a task is compared."""
     reached = {side.label: max(board.last(run) for run in side.on(task)) for side in sides}
     behind = [label for label, step in reached.items() if step < 0]
     if behind:
@@ -233,7 +232,6 @@ def _verdict(pair: list[tuple[Side, np.ndarray]], tasks: list[str]) -> str:
 
 
 def _table(columns: list[np.ndarray]) -> np.ndarray:
-    """Put columns of unequal length beside each other, with NaN below the short ones."""
     table = np.full((max(map(len, columns)), len(columns)), np.nan)
     for place, column in enumerate(columns):
         table[: len(column), place] = column

@@ -48,7 +48,6 @@ def _why_no_scores(summary: Summary) -> str:
 
 
 def _unfinished(summary: Summary) -> list[str]:
-    """Say how many runs go on, are missing or failed."""
     states = Counter(run.status.state for group in summary.groups for run in group.runs)
     going = [f"{states[state]} {state}" for state in ("running", "interrupted") if states[state]]
     if summary.frame.missing:
@@ -88,7 +87,6 @@ def _describe(panel: Panel) -> str:
 
 
 def _separable(panel: Panel) -> list[str]:
-    """Say whom the best is above."""
     above = [one for one in panel.comparisons if one.difference.separable]
     if not above:
         return []
@@ -149,7 +147,6 @@ def _seeds(panel: Panel, comparison: Comparison) -> str:
 
 
 def _uncounted(panel: Panel) -> list[str]:
-    """Say how many runs have no score."""
     names = panel.names()
     uncounted = []
     for label, tasks in panel.counts().items():

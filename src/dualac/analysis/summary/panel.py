@@ -289,7 +289,6 @@ def _suites(tasks: Sequence[str], scores: dict[str, np.ndarray]) -> dict[str, di
 
 
 def _comparisons(panel: Panel) -> list[Comparison]:
-    """Compare every group with the best."""
     best, *others = panel.ranked()
     comparisons = []
     for other in others:

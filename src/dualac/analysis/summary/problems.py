@@ -1,7 +1,7 @@
 """What a reader should know before believing a number."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,13 +25,10 @@ class Problem(NamedTuple):
 
 
 def problems(summary: Summary) -> list[Problem]:
-    """List everything that may spoil a number."""
     runs = [run for group in summary.groups for run in group.runs]
     rows = [Problem("damaged", str(damage)) for damage in summary.frame.damaged]
-    rows += [
-        Problem("refused", f"{run.path}: {reason}; --unlike separate keeps it apart")
-        for run, reason in summary.grouped.refused
-    ]
+    for run, reason in summary.grouped.refused:
+        rows.append(Problem("refused", f"{run.path}: {reason}; --unlike separate keeps it apart"))
     rows += [Problem("copy", note) for note in summary.grouped.notes]
     rows += [_of_settings(group) for group in summary.groups if group.overrides]
     for run in runs:
@@ -40,13 +37,11 @@ def problems(summary: Summary) -> list[Problem]:
     for panel in summary.panels:
         rows += _of_panel(panel)
     if summary.unscaled:
-        rows.append(
-            Problem(
-                "no bounds",
-                f"{join_names(summary.unscaled)}: no bounds are known, so returns are plotted and "
-                "enter no aggregate; --bounds LOW,HIGH gives bounds",
-            )
+        text = (
+            f"{join_names(summary.unscaled)}: no bounds are known, so returns are plotted and "
+            "enter no aggregate; --bounds LOW,HIGH gives bounds"
         )
+        rows.append(Problem("no bounds", text))
     return rows + _of_machines(runs)
 
 
@@ -55,10 +50,9 @@ def _of_settings(group: Group) -> Problem:
         f"{path.removeprefix('algorithm.')}={short(value)}"
         for path, value in group.overrides.items()
     ]
+    changed = join_names(settings, MOST_OVERRIDES)
     return Problem(
-        "settings",
-        f"{group.label} departs from the {group.name} of the table: "
-        f"{join_names(settings, MOST_OVERRIDES)}",
+        "settings", f"{group.label} departs from the {group.name} of the table: {changed}"
     )
 
 
@@ -73,12 +67,8 @@ def _of_run(run: RunRecord) -> list[Problem]:
     if resumed:
         rows.append(Problem("resumed", f"{name}: {format_count(resumed, 'time')}"))
     if run.count("inexact_resume"):
-        rows.append(
-            Problem(
-                "inexact",
-                f"{name}: resumed on another machine or version, no longer exact to the bit",
-            )
-        )
+        text = "resumed on another machine or version, no longer exact to the bit"
+        rows.append(Problem("inexact", f"{name}: {text}"))
     broken = run.count("bad_transition", "bad_evaluation")
     if broken:
         rows.append(Problem("bad episodes", f"{name}: {format_count(broken, 'episode')} broke"))
@@ -106,46 +96,28 @@ def _of_missing_runs(summary: Summary) -> list[Problem]:
     return rows
 
 
-def _of_panel(panel: Panel) -> list[Problem]:
-    rows = []
+def _of_panel(panel: Panel) -> Iterator[Problem]:
     few = [
         group.label
         for group in panel.groups
         if panel.tasks and min(panel.seeds(group.label)) < FEW_SEEDS
     ]
     if few:
-        rows.append(
-            Problem(
-                "few seeds",
-                f"{panel.title}: fewer than {FEW_SEEDS} seeds of {join_names(few)}; bootstrap "
-                "intervals of so few are too narrow (docs/report.md)",
-            )
-        )
+        seeds = f"fewer than {FEW_SEEDS} seeds of {join_names(few)}"
+        advice = "bootstrap intervals of so few are too narrow (docs/report.md)"
+        yield Problem("few seeds", f"{panel.title}: {seeds}; {advice}")
     if panel.left_out:
-        rows.append(
-            Problem(
-                "tasks left out",
-                f"{panel.title}: not every algorithm has come so far on "
-                f"{join_names(panel.left_out)}",
-            )
-        )
+        text = f"not every algorithm has come so far on {join_names(panel.left_out)}"
+        yield Problem("tasks left out", f"{panel.title}: {text}")
     if panel.apart:
         behind = join_names([group.label for group in panel.apart])
-        rows.append(
-            Problem(
-                "not compared",
-                f"{panel.title}: {behind} too far behind to be compared with the others",
-            )
-        )
+        text = f"{behind} too far behind to be compared with the others"
+        yield Problem("not compared", f"{panel.title}: {text}")
     if panel.title.startswith("unlike"):
-        rows.append(
-            Problem(
-                "unlike replay ratios",
-                "algorithms are compared across replay ratios: more updates, not only another "
-                "algorithm",
-            )
+        text = (
+            "algorithms are compared across replay ratios: more updates, not only another algorithm"
         )
-    return rows
+        yield Problem("unlike replay ratios", text)
 
 
 def _of_machines(runs: Sequence[RunRecord]) -> list[Problem]:

@@ -41,7 +41,6 @@ class Summary(NamedTuple):
 
 
 def summarise(frame: Frame, choices: Choices = USUAL) -> Summary:
-    """Group runs and compare the groups."""
     grouped = group(frame.runs, choices.unlike, choices.rows)
     return _summary(frame, grouped, choices, inks(member.agent for member in grouped.groups))
 

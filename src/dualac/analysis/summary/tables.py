@@ -107,7 +107,6 @@ def _order(value: Any) -> tuple[bool, float, str]:
 
 
 def _unlike_paths(group: Group, other: Group) -> list[str]:
-    """List the settings in which two groups differ."""
     paths = sorted({*group.settings, *other.settings})
     return [path for path in paths if group.settings.get(path) != other.settings.get(path)]
 

@@ -59,7 +59,6 @@ def join_names(names: Sequence[str], most: int = 6) -> str:
 
 
 def describe_difference(ours: str, theirs: str, difference: Difference, seeds: str) -> str:
-    """Say in a sentence what is known about two algorithms."""
     interval = difference.interval
     if not math.isfinite(interval.estimate):
         return f"{ours} and {theirs} have no task in common."

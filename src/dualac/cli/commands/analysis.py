@@ -48,7 +48,6 @@ def compare(argv: list[str]) -> int:
 
 
 def _table(compared: Any, task: str) -> Table:
-    """Show the sides of a comparison on one task."""
     from dualac.analysis.summary.wording import format_interval
 
     title = f"{task}, {compared.units[task]} at step {format_steps(compared.at[task])}"

@@ -89,7 +89,6 @@ def _read(argv: list[str]) -> tuple[Any, argparse.Namespace]:
 
 
 def _typed(paths: list[str], args: argparse.Namespace) -> dict[str, str]:
-    """Return what was typed for the options of agents, by path."""
     texts = {path: getattr(args, f"algorithm.{path}") for path in paths}
     return {path: text for path, text in texts.items() if text is not None}
 
@@ -234,7 +233,6 @@ def _unnamed(scale: Any, args: argparse.Namespace) -> Any:
 
 
 def _split(text: str | None, option: str) -> list[str]:
-    """Split names with commas between them."""
     if text is None:
         return []
     names = [name.strip() for name in text.split(",")]
@@ -324,7 +322,6 @@ def _carry_out(
 
 
 def _show_outcome(outcome: Any, out: Path) -> int:
-    """Print what became of a sweep; return its exit code."""
     from dualac.experiments.survey import count_states
 
     counts = count_states(outcome.units)

@@ -94,7 +94,6 @@ class ControlSuite(gymnasium.Env):
 
 
 def load(name: str, protocol: Protocol, render: bool) -> Loaded:
-    """Build the task `<domain>-<task>`."""
     domain, _, task = name.partition("-")
     env = ControlSuite(domain, task, render)
     return Loaded(env, env.cap)

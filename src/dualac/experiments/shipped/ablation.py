@@ -1,9 +1,10 @@
 """Table "design_ablation": DAC with one of its parts taken away, seven times."""
 
-from dualac.experiments.shipped.benchmark import RESETS
-from dualac.experiments.spec import Experiment, Grid, Scale
+from dualac.experiments.shipped.benchmark import RESETS, TWO_TASKS
+from dualac.experiments.spec import Experiment, Grid
 
-DESIGNS = (
+AGENTS = (
+    "dac",
     "dac:only-optimist",
     "dac:no-kl",
     "dac:deterministic-optimist",
@@ -15,18 +16,7 @@ DESIGNS = (
 EXPERIMENT = Experiment(
     "ablation",
     "What is each part of DAC worth?",
-    (
-        Grid(
-            ("dac", *DESIGNS),
-            ("dac-15",),
-            seeds=10,
-            steps=500_000,
-            replay_ratios=(2, 16),
-            resets=RESETS,
-        ),
-    ),
+    (Grid(AGENTS, ("dac-15",), seeds=10, steps=500_000, replay_ratios=(2, 16), resets=RESETS),),
     figures=("design-table",),
-    small=Scale(
-        tasks=("dmc/cheetah-run", "dmc/hopper-hop"), seeds=2, steps=100_000, replay_ratios=(2,)
-    ),
+    small=TWO_TASKS,
 )

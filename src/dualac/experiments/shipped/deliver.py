@@ -8,22 +8,16 @@ in which they are begun: whenever it is stopped, all agents have been given the 
 
 from dualac.experiments.spec import Contender, Experiment, Grid
 
+BOUNDED = {"explorer.optimism.bounded": True, "explorer.kl_weight.bounded": True}
 AGENTS = (
     "sac",
     Contender("sac-0.2", "sac", {"pessimism.beta": -0.2}),
     "dac",
-    Contender(
-        "dac-bounded",
-        "dac",
-        {"explorer.optimism.bounded": True, "explorer.kl_weight.bounded": True},
-    ),
+    Contender("dac-bounded", "dac", BOUNDED),
     "oac",
 )
-SHARPEST = (
-    "dmc/cheetah-run",
-    "dmc/walker-run",
-    "dmc/pendulum-swingup",
-)  # where a first look saw the agents differ, or nearly
+# Where a first look saw the agents differ, or nearly.
+SHARPEST = ("dmc/cheetah-run", "dmc/walker-run", "dmc/pendulum-swingup")
 OTHERS = (
     "dmc/hopper-hop", "dmc/acrobot-swingup", "dmc/quadruped-run",
     "metaworld/hammer", "metaworld/drawer-open", "myosuite/key-turn-easy", "myosuite/reach-easy",
@@ -31,16 +25,11 @@ OTHERS = (
 FEW, MANY = 5, 8
 
 
-def _cell(task: str, seed: int) -> Grid:
-    """All agents on one task with one seed."""
-    return Grid(AGENTS, (task,), seeds=(seed,), steps=100_000)
-
-
 EXPERIMENT = Experiment(
     "deliver",
     "Does DAC deliver what its paper claims, and which part of it?",
     tuple(
-        _cell(task, seed)
+        Grid(AGENTS, (task,), seeds=(seed,), steps=100_000)
         for seed in range(MANY)
         for task in (SHARPEST + OTHERS if seed < FEW else SHARPEST)
     ),

@@ -8,32 +8,16 @@ planned.
 from dualac.experiments.spec import Contender, Experiment, Grid, Scale
 
 STEPS = 3_000_000
+TASKS = ("dog-humanoid",)
+RESETS = {16: tuple(range(160_000, STEPS, 160_000))}
+SR_SAC = Contender("sr-sac", "sac", run={"reset_every": 80_000})
 EXPERIMENT = Experiment(
     "dog-humanoid",
     "Does a model-free agent with two actors solve what was thought to need a model?",
     (
-        Grid(
-            ("dac-dog",),
-            ("dog-humanoid",),
-            seeds=5,
-            steps=STEPS,
-            replay_ratios=(2, 16),
-            resets={16: tuple(range(160_000, STEPS, 160_000))},
-        ),
-        Grid(
-            (Contender("sr-sac", "sac", run={"reset_every": 80_000}),),
-            ("dog-humanoid",),
-            seeds=5,
-            steps=STEPS,
-            replay_ratios=(32,),
-        ),
+        Grid(("dac-dog",), TASKS, seeds=5, steps=STEPS, replay_ratios=(2, 16), resets=RESETS),
+        Grid((SR_SAC,), TASKS, seeds=5, steps=STEPS, replay_ratios=(32,)),
     ),
     figures=("hard-tasks",),
-    small=Scale(
-        tasks=("dmc/humanoid-walk",),
-        contenders=("dac-dog",),
-        seeds=2,
-        steps=200_000,
-        replay_ratios=(2,),
-    ),
+    small=Scale(("dmc/humanoid-walk",), ("dac-dog",), 2, 200_000, (2,)),
 )

@@ -11,21 +11,19 @@ TARGET_KLS = (0.05, 0.1, 0.5)
 STD_MULTIPLIERS = (0.75, 1.0, 1.5)
 ADJUSTMENT_RATES = (3e-6, 1e-5, 1e-4)
 
+
+def _dac_with(name: str, value: float, *paths: str) -> Contender:
+    return Contender(f"dac+{name}{value:g}", "dac", dict.fromkeys(paths, value))
+
+
 CONTENDERS = (
     "dac",
     "sac",
-    *(Contender(f"dac+kl{value:g}", "dac", {"explorer.target_kl": value}) for value in TARGET_KLS),
+    *(_dac_with("kl", kl, "explorer.target_kl") for kl in TARGET_KLS),
+    *(_dac_with("std", std, "explorer.std_multiplier") for std in STD_MULTIPLIERS),
     *(
-        Contender(f"dac+std{value:g}", "dac", {"explorer.std_multiplier": value})
-        for value in STD_MULTIPLIERS
-    ),
-    *(
-        Contender(
-            f"dac+lr{value:g}",
-            "dac",
-            {"explorer.optimism.lr": value, "explorer.kl_weight.lr": value},
-        )
-        for value in ADJUSTMENT_RATES
+        _dac_with("lr", lr, "explorer.optimism.lr", "explorer.kl_weight.lr")
+        for lr in ADJUSTMENT_RATES
     ),
 )
 EXPERIMENT = Experiment(

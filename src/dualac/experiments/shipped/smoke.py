@@ -9,18 +9,10 @@ SHORT = {
     "checkpoint_every": 500,
     "protocol.eval_episodes": 1,
 }
+AGENTS, TASKS = ("dac", "sac", "td3"), ("dmc/pendulum-swingup",)
 EXPERIMENT = Experiment(
     "smoke",
     "Does a sweep work on this machine?",
-    (
-        Grid(
-            ("dac", "sac", "td3"),
-            ("dmc/pendulum-swingup",),
-            seeds=2,
-            steps=1_000,
-            replay_ratios=(1,),
-            run=SHORT,
-        ),
-    ),
+    (Grid(AGENTS, TASKS, seeds=2, steps=1_000, replay_ratios=(1,), run=SHORT),),
     figures=("final-score", "curves"),
 )
