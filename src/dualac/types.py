@@ -10,7 +10,12 @@ State = Any  # one tree of arrays; each part of an algorithm owns one field of i
 Memory = Any  # what acting remembers within an episode, arrays of numbers; () if nothing
 Metrics = dict[str, Array]
 Key = jax.Array
+Obs = Float[Array, "*batch obs"]
+Actions = Float[Array, "*batch action"]
 Normals = Float[Array, "*batch action"]  # standard normals, of which an actor makes its actions
+PerState = Float[Array, "*batch"]  # a number for each observation
+AtomValues = Float[Array, "*batch atoms"]  # one atom where a critic is scalar
+CriticValues = Float[Array, "critics *batch atoms"]
 
 
 class Spec(NamedTuple):

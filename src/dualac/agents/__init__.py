@@ -10,13 +10,7 @@ from dualac.agents.duals import Dual, Held, Learnt
 from dualac.agents.explorers import AgentView, Explorer, FromPolicy, Noise, UpperBoundShift
 from dualac.agents.optimist import OptimisticActor
 from dualac.agents.optimizer import Adam, Trained
-from dualac.agents.pessimism import (
-    DualDescent,
-    ExactCertainty,
-    Fixed,
-    Pessimism,
-    SubsetMin,
-)
+from dualac.agents.pessimism import DualDescent, ExactCertainty, Fixed, Pessimism, SubsetMin
 from dualac.agents.policies import Deterministic, Policy, Soft
 
 __all__ = [

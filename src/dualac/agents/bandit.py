@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from dualac.agents.pessimism import Pessimism, certainty, refuse_optimism, require_disagreement
 from dualac.errors import UsageError
-from dualac.types import Key, Metrics
+from dualac.types import AtomValues, CriticValues, Key, Metrics
 
 
 class BanditState(NamedTuple):
@@ -62,21 +62,13 @@ class Bandit(Pessimism):
     def init(self, key: Key) -> BanditState:
         zero, none = jnp.zeros((), jnp.float32), jnp.zeros((), jnp.int32)
         weights = jnp.zeros((len(self.arms),), jnp.float32)
-        return BanditState(
-            weights, _draw(key, weights), zero, jnp.zeros((self.window,), jnp.float32), none
-        )
+        gains = jnp.zeros((self.window,), jnp.float32)
+        return BanditState(weights, _draw(key, weights), zero, gains, none)
 
     def reset(self, state: BanditState, key: Key) -> BanditState:
         return state
 
-    def backup(
-        self, state: BanditState, zs: Float[Array, "critics batch atoms"], key: Key
-    ) -> Float[Array, "batch atoms"]:
-        return self.objective(state, zs)
-
-    def objective(
-        self, state: BanditState, zs: Float[Array, "critics batch atoms"]
-    ) -> Float[Array, "batch atoms"]:
+    def objective(self, state: BanditState, zs: CriticValues) -> AtomValues:
         return certainty(zs, self._beta(state))
 
     def learn(self, state: BanditState, zs: Array, target: Array) -> tuple[BanditState, Metrics]:

@@ -16,7 +16,7 @@ from dualac.agents.optimizer import Adam, Params, Trained, require_rates
 from dualac.agents.pessimism import Stat, certainty, spread
 from dualac.errors import UsageError
 from dualac.parts.fields import check_fields
-from dualac.types import Key, Spec, Transition
+from dualac.types import AtomValues, CriticValues, Key, PerState, Spec, Transition
 
 
 class CriticState(NamedTuple):
@@ -27,7 +27,7 @@ class CriticState(NamedTuple):
 class Regression(NamedTuple):
     """A step of the critics: their values before it, the loss and the length of its gradient."""
 
-    values: Float[Array, "critics batch atoms"]
+    values: CriticValues
     loss: Float[Array, ""]
     grad_norm: Float[Array, ""]
 
@@ -52,11 +52,8 @@ class Critic(ABC):
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if (
-            not 1 <= self.k <= 1000
-            or not networks.sensible(self.hidden)
-            or not 0 < self.polyak <= 1
-        ):
+        sensible = 1 <= self.k <= 1000 and networks.sensible(self.hidden)
+        if not (sensible and 0 < self.polyak <= 1):
             raise UsageError(
                 f"{self}: k must be 1 to 1000, hidden sizes 1 to 65536, polyak in (0, 1]"
             )
@@ -73,13 +70,11 @@ class Critic(ABC):
         # A copy of its own: a donated state may not hold one buffer twice.
         return CriticState(self.optimizer.init(params), jax.tree.map(jnp.copy, params))
 
-    def values(
-        self, params: Params, obs: Array, action: Array
-    ) -> Float[Array, "critics *batch atoms"]:
+    def values(self, params: Params, obs: Array, action: Array) -> CriticValues:
         return networks.critics(params, obs, action)
 
     def learn(
-        self, state: CriticState, batch: Transition, target: Float[Array, "batch atoms"]
+        self, state: CriticState, batch: Transition, target: AtomValues
     ) -> tuple[CriticState, Regression]:
         def loss_of(params: Params) -> tuple[Array, Array]:
             zs = self.values(params, batch.obs, batch.action)
@@ -91,9 +86,8 @@ class Critic(ABC):
 
     def update_targets(self, state: CriticState) -> CriticState:
         """Move the slow copies a little closer."""
-        return state._replace(
-            target=ops.polyak_average(state.target, state.online.params, self.polyak)
-        )
+        target = ops.polyak_average(state.target, state.online.params, self.polyak)
+        return state._replace(target=target)
 
     def dormant(self, state: CriticState, obs: Array, action: Array) -> Float[Array, ""]:
         return networks.dormant(state.online.params, obs, action)
@@ -109,18 +103,14 @@ class Critic(ABC):
         return None
 
     @abstractmethod
-    def upper(
-        self, zs: Float[Array, "critics *batch atoms"], optimism: Float[Array, ""]
-    ) -> Float[Array, "*batch"]:
+    def upper(self, zs: CriticValues, optimism: Float[Array, ""]) -> PerState:
         """Return what an optimist sees."""
 
     def _atoms(self) -> int:
         return 1
 
     @abstractmethod
-    def _loss(
-        self, zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch atoms"]
-    ) -> Float[Array, ""]: ...
+    def _loss(self, zs: CriticValues, target: AtomValues) -> Float[Array, ""]: ...
 
 
 @final
@@ -141,15 +131,11 @@ class Scalar(Critic):
     def changed_upper_bound(self) -> str | None:
         return "ensemble_stat" if self.ensemble_stat != "std" else None
 
-    def upper(
-        self, zs: Float[Array, "critics *batch atoms"], optimism: Float[Array, ""]
-    ) -> Float[Array, "*batch"]:
+    def upper(self, zs: CriticValues, optimism: Float[Array, ""]) -> PerState:
         """Return what an optimist sees: Q_mu + beta_o Q_sigma."""
         return certainty(zs, optimism, self.ensemble_stat).mean(axis=-1)
 
-    def _loss(
-        self, zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch atoms"]
-    ) -> Float[Array, ""]:
+    def _loss(self, zs: CriticValues, target: AtomValues) -> Float[Array, ""]:
         return ((zs - target[None]) ** 2).mean(axis=(1, 2)).sum()
 
 
@@ -189,9 +175,7 @@ class Quantile(Critic):
     def changed_upper_bound(self) -> str | None:
         return "upper_bound" if self.upper_bound != "epistemic" else None
 
-    def upper(
-        self, zs: Float[Array, "critics *batch atoms"], optimism: Float[Array, ""]
-    ) -> Float[Array, "*batch"]:
+    def upper(self, zs: CriticValues, optimism: Float[Array, ""]) -> PerState:
         """Return what an optimist sees: mean_j (Q_mu,j + beta_o Q_sigma,j).
 
         An aleatoric bound has beta_o sigma_Z instead of the second term, and a bound of both kinds
@@ -207,15 +191,13 @@ class Quantile(Critic):
     def _atoms(self) -> int:
         return self.n
 
-    def _loss(
-        self, zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch atoms"]
-    ) -> Float[Array, ""]:
+    def _loss(self, zs: CriticValues, target: AtomValues) -> Float[Array, ""]:
         return quantile_huber(zs, target, self.kappa)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
 def quantile_huber(
-    zs: Float[Array, "critics batch atoms"], target: Float[Array, "batch targets"], kappa: float
+    zs: CriticValues, target: Float[Array, "batch targets"], kappa: float
 ) -> Float[Array, ""]:
     """Return sum_l mean_j |level_l - 1(u < 0)| H(u) / kappa, u = y_j - z_l.
 

@@ -98,10 +98,8 @@ class Learnt:
 
     def adjust(self, state: DualState, slack: Float[Array, ""]) -> DualState:
         assert isinstance(state, Trained)
-        gradient = jax.grad(lambda raw: self._positive(raw) * jax.lax.stop_gradient(slack))(
-            state.params
-        )
-        return self.optimizer.step(state, gradient)[0]
+        slope = jax.grad(lambda raw: self._positive(raw) * jax.lax.stop_gradient(slack))
+        return self.optimizer.step(state, slope(state.params))[0]
 
     def _positive(self, raw: Array) -> Array:
         return jnp.exp(-10.0 + 8.75 * (1.0 + jnp.tanh(raw))) if self.bounded else jnp.exp(raw)

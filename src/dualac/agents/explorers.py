@@ -8,28 +8,23 @@ from typing import Any, ClassVar, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from dualac.agents.distributions import TanhNormal
 from dualac.agents.policies import Policy
 from dualac.errors import UsageError
 from dualac.parts.fields import check_fields
-from dualac.types import Key, Metrics, Normals, Spec
+from dualac.types import Actions, Key, Metrics, Normals, Obs, PerState, Spec
 
 
 class AgentView(NamedTuple):
     """What an explorer may see of the rest of the agent, as constants: it moves none of it."""
 
-    # The policy's distribution, if it is one.
-    policy: Callable[[Array], TanhNormal]
-    # The policy's best action.
-    exploit: Callable[[Array], Array]
-    # (obs, action, optimism) -> the upper bound of the value
-    upper: Callable[[Array, Array, Array], Float[Array, "batch"]]
-    # The pessimist's beta.
-    floor: float
-    # log-probability -> what the policy is paid for it
-    bonus: Callable[[Array], Array] = jnp.zeros_like
+    policy: Callable[[Array], TanhNormal]  # the policy's distribution, if it is one
+    exploit: Callable[[Array], Array]  # the policy's best action
+    upper: Callable[[Array, Array, Array], PerState]  # upper bound of (obs, action, optimism)
+    floor: float  # the pessimist's beta
+    bonus: Callable[[Array], Array] = jnp.zeros_like  # what a log-probability is paid
 
 
 def require_distribution(policy: Policy, why: str) -> None:
@@ -68,29 +63,23 @@ class Explorer(ABC):
         check_fields(self)
 
     @abstractmethod
-    def act(
-        self, state: Any, view: AgentView, obs: Float[Array, "*batch obs"], key: Key
-    ) -> Float[Array, "*batch action"]:
+    def act(self, state: Any, view: AgentView, obs: Obs, key: Key) -> Actions:
         """Return its action."""
 
     def check(self, policy: Policy, floor: float) -> None:
         """Refuse what it cannot explore with."""
 
-    def distribution(
-        self, state: Any, view: AgentView, obs: Float[Array, "*batch obs"]
-    ) -> TanhNormal:
+    def distribution(self, state: Any, view: AgentView, obs: Obs) -> TanhNormal:
         """Return the distribution it acts by, if it is one."""
         raise NotImplementedError(f"{type(self).__name__} is no distribution")
 
     def init(self, key: Key, spec: Spec, floor: float) -> Any:
         return ()
 
-    def improve(
-        self, state: Any, view: AgentView, obs: Float[Array, "batch obs"], noise: Normals
-    ) -> tuple[Any, Metrics]:
+    def improve(self, state: Any, view: AgentView, obs: Obs, noise: Normals) -> tuple[Any, Metrics]:
         return state, {}
 
-    def diagnose(self, state: Any, view: AgentView, obs: Float[Array, "batch obs"]) -> Metrics:
+    def diagnose(self, state: Any, view: AgentView, obs: Obs) -> Metrics:
         return {}
 
 
@@ -102,9 +91,7 @@ class FromPolicy(Explorer):
     def check(self, policy: Policy, floor: float) -> None:
         require_distribution(policy, "FromPolicy explores by the policy's own randomness")
 
-    def act(
-        self, state: tuple[()], view: AgentView, obs: Float[Array, "*batch obs"], key: Key
-    ) -> Float[Array, "*batch action"]:
+    def act(self, state: tuple[()], view: AgentView, obs: Obs, key: Key) -> Actions:
         return view.policy(obs).sample_action(key)
 
 
@@ -123,13 +110,10 @@ class Noise(Explorer):
         if not 0 <= self.sigma < math.inf:
             raise UsageError(f"the noise's sigma must not be negative, not {self.sigma}")
 
-    def act(
-        self, state: tuple[()], view: AgentView, obs: Float[Array, "*batch obs"], key: Key
-    ) -> Float[Array, "*batch action"]:
+    def act(self, state: tuple[()], view: AgentView, obs: Obs, key: Key) -> Actions:
         action = view.exploit(obs)
-        return jnp.clip(
-            action + self.sigma * jax.random.normal(key, action.shape, action.dtype), -1.0, 1.0
-        )
+        noise = jax.random.normal(key, action.shape, action.dtype)
+        return jnp.clip(action + self.sigma * noise, -1.0, 1.0)
 
 
 @final
@@ -173,13 +157,11 @@ class UpperBoundShift(Explorer):
                 f"the upper bound's optimism {self.optimism} lies below the pessimism {floor}"
             )
 
-    def act(
-        self, state: tuple[()], view: AgentView, obs: Float[Array, "*batch obs"], key: Key
-    ) -> Float[Array, "*batch action"]:
-        return self.shifted(
-            view.policy(obs),
-            lambda mean: view.upper(obs, jnp.tanh(mean), jnp.float32(self.optimism)),
-        ).sample_action(key)
+    def act(self, state: tuple[()], view: AgentView, obs: Obs, key: Key) -> Actions:
+        def upper(mean: Array) -> Array:
+            return view.upper(obs, jnp.tanh(mean), jnp.float32(self.optimism))
+
+        return self.shifted(view.policy(obs), upper).sample_action(key)
 
     def shifted(self, policy: TanhNormal, upper: Callable[[Array], Array]) -> TanhNormal:
         """Return the policy with its mean moved. The gradient of the sum is each state's own."""
@@ -191,7 +173,5 @@ class UpperBoundShift(Explorer):
         scaled = slope / jnp.where(flat, 1.0, steepest)
         length = jnp.sqrt((scaled**2).sum(axis=-1, keepdims=True))
         step = self.shift if self.kl is None else math.sqrt(2.0 * self.kl)
-        return policy._replace(
-            mean=policy.mean
-            + jnp.exp(policy.log_std) * step * scaled / jnp.where(flat, 1.0, length)
-        )
+        shift = jnp.exp(policy.log_std) * step * scaled / jnp.where(flat, 1.0, length)
+        return policy._replace(mean=policy.mean + shift)

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from dualac import ops
-from dualac.types import Key, Spec
+from dualac.types import Actions, CriticValues, Key, Obs, Spec
 
 Params = dict[str, Any]
 
@@ -120,24 +120,18 @@ def _key_of(key: Key, path: tuple[str, ...]) -> Key:
 # What they make of their inputs.
 
 
-def deterministic_actor(
-    params: Params, obs: Float[Array, "*batch obs"]
-) -> Float[Array, "*batch action"]:
+def deterministic_actor(params: Params, obs: Obs) -> Actions:
     """Return the action before tanh."""
     return _heads(params, [obs], "mean")[0]
 
 
-def gaussian_actor(
-    params: Params, obs: Float[Array, "*batch obs"]
-) -> tuple[Float[Array, "*batch action"], Float[Array, "*batch action"]]:
+def gaussian_actor(params: Params, obs: Obs) -> tuple[Actions, Actions]:
     """Return the mean before tanh, and the bounded logarithm of the standard deviation."""
     mean, raw = _heads(params, [obs], "mean", "log_std")
     return mean, bounded_log_std(raw)
 
 
-def perturbation(
-    params: Params, obs: Float[Array, "*batch obs"], mean: Float[Array, "*batch action"]
-) -> tuple[Float[Array, "*batch action"], Float[Array, "*batch action"]]:
+def perturbation(params: Params, obs: Obs, mean: Actions) -> tuple[Actions, Actions]:
     """Return shift(s, mu_p) and the log multiplier tanh u(s, mu_p), 0 without such a head."""
     if "log_multiplier" not in params["params"]:
         shift = _heads(params, [obs, mean], "shift")[0]
@@ -146,9 +140,7 @@ def perturbation(
     return shift, jnp.tanh(raw)
 
 
-def critics(
-    params: Params, obs: Float[Array, "*batch obs"], action: Float[Array, "*batch action"]
-) -> Float[Array, "critics *batch atoms"]:
+def critics(params: Params, obs: Obs, action: Actions) -> CriticValues:
     tree = params["params"]
     numbers = range(len(tree) // 2)
     trunks = [tree[f"critic_{i}"] for i in numbers]

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from dualac.agents import networks
 from dualac.agents.distributions import TanhNormal
@@ -15,7 +15,7 @@ from dualac.agents.explorers import AgentView, Explorer, require_distribution
 from dualac.agents.optimizer import Adam, Params, Trained, require_rates
 from dualac.agents.policies import Policy
 from dualac.errors import UsageError
-from dualac.types import Key, Metrics, Normals, Spec
+from dualac.types import Actions, Key, Metrics, Normals, Obs, PerState, Spec
 
 BARRIER = 0.001
 KL_QUANTILES = {"kl_q10": 0.1, "kl_median": 0.5, "kl_q90": 0.9, "kl_q99": 0.99}
@@ -132,12 +132,8 @@ class OptimisticActor(Explorer):
     def check(self, policy: Policy, floor: float) -> None:
         require_distribution(policy, "OptimisticActor departs from a distribution by a KL")
         self.optimism.check(floor)
-        if (
-            self.barrier
-            and isinstance(self.optimism, Learnt)
-            and self.optimism.bounded
-            and floor < -BARRIER
-        ):
+        bounded = isinstance(self.optimism, Learnt) and self.optimism.bounded
+        if self.barrier and bounded and floor < -BARRIER:
             raise UsageError(
                 "a bounded optimism stays above 0, and never comes near the pessimist's "
                 f"{floor:g}: the barrier is idle"
@@ -167,20 +163,16 @@ class OptimisticActor(Explorer):
         actor = self.optimizer.init(params)
         return OptimistState(actor, self.optimism.init(floor), self.kl_weight.init())
 
-    def act(
-        self, state: OptimistState, view: AgentView, obs: Float[Array, "*batch obs"], key: Key
-    ) -> Float[Array, "*batch action"]:
+    def act(self, state: OptimistState, view: AgentView, obs: Obs, key: Key) -> Actions:
         executed = self.distribution(state, view, obs)
         return executed.mode() if self.form == "deterministic" else executed.sample_action(key)
 
-    def distribution(
-        self, state: OptimistState, view: AgentView, obs: Float[Array, "*batch obs"]
-    ) -> TanhNormal:
+    def distribution(self, state: OptimistState, view: AgentView, obs: Obs) -> TanhNormal:
         """Return what it acts by."""
         return self._own(state.actor.params, view.policy(obs), obs).widened(self.std_multiplier)
 
     def improve(
-        self, state: OptimistState, view: AgentView, obs: Float[Array, "batch obs"], noise: Normals
+        self, state: OptimistState, view: AgentView, obs: Obs, noise: Normals
     ) -> tuple[OptimistState, Metrics]:
         optimism = self.optimism.read(state.optimism, view.floor)
         kl_weight = self.kl_weight.read(state.kl_weight)
@@ -213,9 +205,7 @@ class OptimisticActor(Explorer):
         of_actor = {"optimistic_actor_loss": loss, "optimistic_actor_grad_norm": grad_norm}
         return learnt, of_actor | {"kl": kl, "optimism": optimism, "kl_weight": kl_weight}
 
-    def diagnose(
-        self, state: OptimistState, view: AgentView, obs: Float[Array, "batch obs"]
-    ) -> Metrics:
+    def diagnose(self, state: OptimistState, view: AgentView, obs: Obs) -> Metrics:
         params, pessimist = state.actor.params, view.policy(obs)
         inputs = (obs,) if self.form == "independent" else (obs, pessimist.mean)
         own = self._own(params, pessimist, obs)
@@ -244,20 +234,18 @@ class OptimisticActor(Explorer):
         zero = view.upper(obs, action, jnp.float32(0.0))
         return (one - zero).mean()
 
-    def _controlled_kl(self, own: TanhNormal, pessimist: TanhNormal) -> Float[Array, "batch"]:
+    def _controlled_kl(self, own: TanhNormal, pessimist: TanhNormal) -> PerState:
         """Return the KL per action dimension that its duals hold."""
         controlled = own if self.controller == "own" else own.widened(self.std_multiplier)
         return self._divergence(controlled, pessimist) / own.mean.shape[-1]
 
-    def _action(
-        self, executed: TanhNormal, noise: Normals
-    ) -> tuple[Float[Array, "*batch action"], Float[Array, "*batch"]]:
+    def _action(self, executed: TanhNormal, noise: Normals) -> tuple[Actions, PerState]:
         """Return what it does, and the logarithm of its density."""
         if self.form == "deterministic":
             return executed.mode(), jnp.zeros(executed.mean.shape[:-1])
         return executed.sample(noise)
 
-    def _divergence(self, optimist: TanhNormal, pessimist: TanhNormal) -> Float[Array, "batch"]:
+    def _divergence(self, optimist: TanhNormal, pessimist: TanhNormal) -> PerState:
         return optimist.kl(pessimist) if self.kl == "optimist-pessimist" else pessimist.kl(optimist)
 
     def _own(self, params: Params, pessimist: TanhNormal, obs: Array) -> TanhNormal:

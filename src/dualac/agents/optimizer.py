@@ -71,12 +71,8 @@ class Adam:
         seen = trained.adam.seen + 1
         correction = jnp.sqrt(1.0 - self.b2**seen)
         rate = self.lr * correction / (1.0 - self.b1**seen)
+        before = (trained.params, trained.adam.mean, trained.adam.square)
         (params, mean, square), length = ops.adam(
-            (trained.params, trained.adam.mean, trained.adam.square),
-            grads,
-            rate,
-            self.eps * correction,
-            b1=self.b1,
-            b2=self.b2,
+            before, grads, rate, self.eps * correction, b1=self.b1, b2=self.b2
         )
         return Trained(params, AdamState(seen, mean, square)), length

@@ -23,7 +23,7 @@ from dualac.errors import UsageError
 from dualac.parts.fields import check_fields
 from dualac.theory.forms import deviation_form, exact_form, variance_form
 from dualac.theory.moments import spread
-from dualac.types import Key, Metrics
+from dualac.types import AtomValues, CriticValues, Key, Metrics
 
 # What beta weighs: the critics' deviation, as in every algorithm, or their variance, as in the
 # paper's theorem.
@@ -70,16 +70,12 @@ class Pessimism(ABC):
     def __post_init__(self) -> None:
         check_fields(self)
 
-    @abstractmethod
-    def backup(
-        self, state: Any, zs: Float[Array, "critics batch atoms"], key: Key
-    ) -> Float[Array, "batch atoms"]:
-        """Return what the TD target takes of the slow critics."""
+    def backup(self, state: Any, zs: CriticValues, key: Key) -> AtomValues:
+        """Return what the TD target takes of the slow critics: what the actor climbs, or else."""
+        return self.objective(state, zs)
 
     @abstractmethod
-    def objective(
-        self, state: Any, zs: Float[Array, "critics batch atoms"]
-    ) -> Float[Array, "batch atoms"]:
+    def objective(self, state: Any, zs: CriticValues) -> AtomValues:
         """Return what the actor climbs."""
 
     def check(self, critics: int) -> None:
@@ -96,12 +92,7 @@ class Pessimism(ABC):
         """Return what is left of it when every network starts afresh."""
         return self.init(key)
 
-    def learn(
-        self,
-        state: Any,
-        zs: Float[Array, "critics batch atoms"],
-        target: Float[Array, "batch atoms"],
-    ) -> tuple[Any, Metrics]:
+    def learn(self, state: Any, zs: CriticValues, target: AtomValues) -> tuple[Any, Metrics]:
         return state, {}
 
     def observe_return(self, state: Any, episode_return: Float[Array, ""], key: Key) -> Any:
@@ -136,22 +127,17 @@ class Fixed(Pessimism):
             )
 
     def check(self, critics: int) -> None:
-        require_disagreement(
-            critics, any((self.beta, self.backup_beta, self.ensemble_stat != "std"))
-        )
+        weighed = any((self.beta, self.backup_beta, self.ensemble_stat != "std"))
+        require_disagreement(critics, weighed)
 
     def floor(self) -> float:
         return self.beta
 
-    def backup(
-        self, state: tuple[()], zs: Float[Array, "critics batch atoms"], key: Key
-    ) -> Float[Array, "batch atoms"]:
+    def backup(self, state: tuple[()], zs: CriticValues, key: Key) -> AtomValues:
         beta = self.beta if self.backup_beta is None else self.backup_beta
         return certainty(zs, beta, self.ensemble_stat)
 
-    def objective(
-        self, state: tuple[()], zs: Float[Array, "critics batch atoms"]
-    ) -> Float[Array, "batch atoms"]:
+    def objective(self, state: tuple[()], zs: CriticValues) -> AtomValues:
         return zs[0] if self.climbs == "first" else certainty(zs, self.beta, self.ensemble_stat)
 
 
@@ -194,14 +180,7 @@ class ExactCertainty(Pessimism):
         """Return beta, but at least -1: of two critics that is the minimum."""
         return max(self.beta, -1.0)
 
-    def backup(
-        self, state: tuple[()], zs: Float[Array, "critics batch atoms"], key: Key
-    ) -> Float[Array, "batch atoms"]:
-        return self.objective(state, zs)
-
-    def objective(
-        self, state: tuple[()], zs: Float[Array, "critics batch atoms"]
-    ) -> Float[Array, "batch atoms"]:
+    def objective(self, state: tuple[()], zs: CriticValues) -> AtomValues:
         usual = jax.lax.stop_gradient(spread(zs)).mean() if self.unit == "spread" else 1.0
         return exact_form(zs, self.beta / jnp.maximum(usual, LEAST_UNIT))
 
@@ -228,16 +207,12 @@ class SubsetMin(Pessimism):
                 "critic.k or lower pessimism.m"
             )
 
-    def backup(
-        self, state: tuple[()], zs: Float[Array, "critics batch atoms"], key: Key
-    ) -> Float[Array, "batch atoms"]:
+    def backup(self, state: tuple[()], zs: CriticValues, key: Key) -> AtomValues:
         # One draw for the whole batch.
         chosen = jax.random.choice(key, zs.shape[0], (self.m,), replace=False)
         return zs[chosen].min(axis=0)
 
-    def objective(
-        self, state: tuple[()], zs: Float[Array, "critics batch atoms"]
-    ) -> Float[Array, "batch atoms"]:
+    def objective(self, state: tuple[()], zs: CriticValues) -> AtomValues:
         return certainty(zs, 0.0)
 
 
@@ -285,25 +260,13 @@ class DualDescent(Pessimism):
     def init(self, key: Key) -> Trained:
         return self.optimizer.init(jnp.asarray(self.start, jnp.float32))
 
-    def backup(
-        self, state: Trained, zs: Float[Array, "critics batch atoms"], key: Key
-    ) -> Float[Array, "batch atoms"]:
-        return self.objective(state, zs)
-
-    def objective(
-        self, state: Trained, zs: Float[Array, "critics batch atoms"]
-    ) -> Float[Array, "batch atoms"]:
+    def objective(self, state: Trained, zs: CriticValues) -> AtomValues:
         pairs = zs.shape[0] * (zs.shape[0] - 1)
-        return (
-            zs.mean(axis=0)
-            + state.params * jnp.abs(zs[:, None] - zs[None]).sum(axis=(0, 1)) / pairs
-        )
+        distances = jnp.abs(zs[:, None] - zs[None]).sum(axis=(0, 1))
+        return zs.mean(axis=0) + state.params * distances / pairs
 
     def learn(
-        self,
-        state: Trained,
-        zs: Float[Array, "critics batch atoms"],
-        target: Float[Array, "batch atoms"],
+        self, state: Trained, zs: CriticValues, target: AtomValues
     ) -> tuple[Trained, Metrics]:
         error = jax.lax.stop_gradient(target.mean() - zs.mean())
         moved, _ = self.optimizer.step(state, error)

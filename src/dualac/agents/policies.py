@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from dualac import ops
 from dualac.agents import networks
@@ -17,10 +17,10 @@ from dualac.agents.duals import Dual, DualState, Held, Learnt
 from dualac.agents.optimizer import Adam, Params, Trained, require_rates
 from dualac.errors import UsageError
 from dualac.parts.fields import check_fields
-from dualac.types import Key, Metrics, Normals, Spec
+from dualac.types import Actions, Key, Metrics, Normals, Obs, PerState, Spec
 
 # (obs, action) -> the value an actor climbs
-Objective = Callable[[Array, Array], Float[Array, "batch"]]
+Objective = Callable[[Array, Array], PerState]
 
 
 @dataclass(frozen=True)
@@ -59,34 +59,30 @@ class Policy(ABC):
     def init(self, key: Key, spec: Spec) -> Any: ...
 
     @abstractmethod
-    def exploit(self, state: Any, obs: Float[Array, "*batch obs"]) -> Float[Array, "*batch action"]:
+    def exploit(self, state: Any, obs: Obs) -> Actions:
         """Return its best action."""
 
-    def distribution(self, state: Any, obs: Float[Array, "*batch obs"]) -> TanhNormal:
+    def distribution(self, state: Any, obs: Obs) -> TanhNormal:
         """Return what it draws its actions from, if it is stochastic."""
         raise NotImplementedError(
             f"{type(self).__name__} says it is stochastic and has no distribution"
         )
 
-    def bonus(self, state: Any, log_prob: Float[Array, "batch"]) -> Float[Array, "batch"]:
+    def bonus(self, state: Any, log_prob: PerState) -> PerState:
         """Return what it is paid for an action of this log-probability, beyond its value."""
         return jnp.zeros_like(log_prob)
 
-    def before_tanh(
-        self, state: Any, obs: Float[Array, "*batch obs"]
-    ) -> Float[Array, "*batch action"]:
+    def before_tanh(self, state: Any, obs: Obs) -> Actions:
         """Return what tanh makes its best action of: beyond 2 or so, tanh has no slope left."""
         return jnp.arctanh(jnp.clip(self.exploit(state, obs), -1.0 + 1e-6, 1.0 - 1e-6))
 
     @abstractmethod
-    def backup(
-        self, state: Any, next_obs: Float[Array, "batch obs"], noise: Normals
-    ) -> tuple[Array, Float[Array, "batch"]]:
+    def backup(self, state: Any, next_obs: Obs, noise: Normals) -> tuple[Array, PerState]:
         """Return the next action of the TD target, and what it is worth beyond its value."""
 
     @abstractmethod
     def improve(
-        self, state: Any, objective: Objective, obs: Float[Array, "batch obs"], noise: Normals
+        self, state: Any, objective: Objective, obs: Obs, noise: Normals
     ) -> tuple[Any, Metrics]:
         """Make one step up what it climbs."""
 
@@ -94,7 +90,7 @@ class Policy(ABC):
         """Move the slow copy of the actor, where there is one, a little closer."""
         return state
 
-    def diagnose(self, state: Any, obs: Float[Array, "batch obs"]) -> Metrics:
+    def diagnose(self, state: Any, obs: Obs) -> Metrics:
         return {}
 
 
@@ -146,22 +142,16 @@ class Soft(Policy):
         params = networks.init_gaussian_actor(key, spec, self.hidden)
         return SoftState(self.optimizer.init(params), self.temperature.init())
 
-    def distribution(self, state: SoftState, obs: Float[Array, "*batch obs"]) -> TanhNormal:
+    def distribution(self, state: SoftState, obs: Obs) -> TanhNormal:
         return _gaussian(state.actor.params, obs)
 
-    def exploit(
-        self, state: SoftState, obs: Float[Array, "*batch obs"]
-    ) -> Float[Array, "*batch action"]:
+    def exploit(self, state: SoftState, obs: Obs) -> Actions:
         return self.distribution(state, obs).mode()
 
-    def before_tanh(
-        self, state: SoftState, obs: Float[Array, "*batch obs"]
-    ) -> Float[Array, "*batch action"]:
+    def before_tanh(self, state: SoftState, obs: Obs) -> Actions:
         return self.distribution(state, obs).mean
 
-    def backup(
-        self, state: SoftState, next_obs: Float[Array, "batch obs"], noise: Normals
-    ) -> tuple[Array, Float[Array, "batch"]]:
+    def backup(self, state: SoftState, next_obs: Obs, noise: Normals) -> tuple[Array, PerState]:
         """Return the next action, and what being there is worth beyond its value: -alpha log pi."""
         after = self.distribution(state, next_obs)
         if self.successor == "mode":
@@ -169,11 +159,11 @@ class Soft(Policy):
         action, log_prob = after.sample(noise)
         return action, self.bonus(state, log_prob)
 
-    def bonus(self, state: SoftState, log_prob: Float[Array, "batch"]) -> Float[Array, "batch"]:
+    def bonus(self, state: SoftState, log_prob: PerState) -> PerState:
         return -self.temperature.read(state.temperature) * log_prob
 
     def improve(
-        self, state: SoftState, objective: Objective, obs: Float[Array, "batch obs"], noise: Normals
+        self, state: SoftState, objective: Objective, obs: Obs, noise: Normals
     ) -> tuple[SoftState, Metrics]:
         alpha = self.temperature.read(state.temperature)
 
@@ -185,18 +175,18 @@ class Soft(Policy):
         excess = entropy - self.entropy_per_dim * noise.shape[-1]
         actor, grad_norm = self.optimizer.step(state.actor, grads)
         learnt = SoftState(actor, self.temperature.adjust(state.temperature, excess))
-        return learnt, {
-            "actor_loss": loss,
-            "actor_grad_norm": grad_norm,
-            "entropy": entropy,
-            "ent_coef": alpha,
-        }
+        metrics = {"actor_loss": loss, "actor_grad_norm": grad_norm}
+        return learnt, metrics | {"entropy": entropy, "ent_coef": alpha}
 
-    def diagnose(self, state: SoftState, obs: Float[Array, "batch obs"]) -> Metrics:
-        return {
-            "saturation": jnp.abs(self.before_tanh(state, obs)).mean(),
-            "actor_dormant": networks.dormant(state.actor.params, obs),
-        }
+    def diagnose(self, state: SoftState, obs: Obs) -> Metrics:
+        return _diagnose_network(self, state, obs)
+
+
+def _diagnose_network(policy: Policy, state: Any, obs: Obs) -> Metrics:
+    return {
+        "saturation": jnp.abs(policy.before_tanh(state, obs)).mean(),
+        "actor_dormant": networks.dormant(state.actor.params, obs),
+    }
 
 
 def _gaussian(params: Params, obs: Array) -> TanhNormal:
@@ -249,45 +239,32 @@ class Deterministic(Policy):
         params = networks.init_deterministic_actor(key, spec, self.hidden)
         return DeterministicState(self.optimizer.init(params), jax.tree.map(jnp.copy, params))
 
-    def exploit(
-        self, state: DeterministicState, obs: Float[Array, "*batch obs"]
-    ) -> Float[Array, "*batch action"]:
+    def exploit(self, state: DeterministicState, obs: Obs) -> Actions:
         return jnp.tanh(self.before_tanh(state, obs))
 
-    def before_tanh(
-        self, state: DeterministicState, obs: Float[Array, "*batch obs"]
-    ) -> Float[Array, "*batch action"]:
+    def before_tanh(self, state: DeterministicState, obs: Obs) -> Actions:
         return networks.deterministic_actor(state.actor.params, obs)
 
     def backup(
-        self, state: DeterministicState, next_obs: Float[Array, "batch obs"], noise: Normals
-    ) -> tuple[Array, Float[Array, "batch"]]:
+        self, state: DeterministicState, next_obs: Obs, noise: Normals
+    ) -> tuple[Array, PerState]:
         action = jnp.tanh(networks.deterministic_actor(state.target, next_obs))
         clipped = jnp.clip(self.target_noise * noise, -self.noise_clip, self.noise_clip)
         return jnp.clip(action + clipped, -1.0, 1.0), jnp.zeros(next_obs.shape[:-1], jnp.float32)
 
     def improve(
-        self,
-        state: DeterministicState,
-        objective: Objective,
-        obs: Float[Array, "batch obs"],
-        noise: Normals,
+        self, state: DeterministicState, objective: Objective, obs: Obs, noise: Normals
     ) -> tuple[DeterministicState, Metrics]:
-        loss, grads = jax.value_and_grad(
-            lambda params: (
-                -objective(obs, jnp.tanh(networks.deterministic_actor(params, obs))).mean()
-            )
-        )(state.actor.params)
+        def loss_of(params: Params) -> Array:
+            return -objective(obs, jnp.tanh(networks.deterministic_actor(params, obs))).mean()
+
+        loss, grads = jax.value_and_grad(loss_of)(state.actor.params)
         actor, grad_norm = self.optimizer.step(state.actor, grads)
         return state._replace(actor=actor), {"actor_loss": loss, "actor_grad_norm": grad_norm}
 
     def update_targets(self, state: DeterministicState) -> DeterministicState:
-        return state._replace(
-            target=ops.polyak_average(state.target, state.actor.params, self.polyak)
-        )
+        target = ops.polyak_average(state.target, state.actor.params, self.polyak)
+        return state._replace(target=target)
 
-    def diagnose(self, state: DeterministicState, obs: Float[Array, "batch obs"]) -> Metrics:
-        return {
-            "saturation": jnp.abs(self.before_tanh(state, obs)).mean(),
-            "actor_dormant": networks.dormant(state.actor.params, obs),
-        }
+    def diagnose(self, state: DeterministicState, obs: Obs) -> Metrics:
+        return _diagnose_network(self, state, obs)

@@ -26,9 +26,8 @@ class State(NamedTuple):
 
 def agent_view(row: Algorithm, state: State) -> AgentView:
     def upper(obs: Array, action: Array, optimism: Array) -> Array:
-        return row.critic.upper(
-            row.critic.values(state.critic.online.params, obs, action), optimism
-        )
+        zs = row.critic.values(state.critic.online.params, obs, action)
+        return row.critic.upper(zs, optimism)
 
     return AgentView(
         policy=partial(row.policy.distribution, state.policy),
@@ -54,12 +53,8 @@ class UpdateNoise(NamedTuple):
 
     def shaped(self, shape: tuple[int, ...]) -> "UpdateNoise":
         """Return its normals as noise on actions of this shape."""
-        return UpdateNoise(
-            self.successor.reshape(shape),
-            self.policy.reshape(shape),
-            self.explorer.reshape(shape),
-            self.backup,
-        )
+        *normals, backup = self
+        return UpdateNoise(*(one.reshape(shape) for one in normals), backup)
 
 
 def sample_noise(key: Key, size: int) -> UpdateNoise:
@@ -112,9 +107,8 @@ def improve_policy(
     row: Algorithm, state: State, obs: Array, noise: Normals
 ) -> tuple[State, Metrics]:
     def objective(obs: Array, action: Array) -> Array:
-        return row.pessimism.objective(
-            state.pessimism, row.critic.values(state.critic.online.params, obs, action)
-        ).mean(axis=-1)
+        zs = row.critic.values(state.critic.online.params, obs, action)
+        return row.pessimism.objective(state.pessimism, zs).mean(axis=-1)
 
     policy, metrics = row.policy.improve(state.policy, objective, obs, noise)
     return state._replace(policy=policy), metrics

@@ -15,14 +15,7 @@ def _words(text: str) -> tuple[str, ...]:
 DMC: dict[str, tuple[str, ...]] = {
     "acrobot": ("swingup", "swingup_sparse"),
     "ball_in_cup": ("catch",),
-    "cartpole": (
-        "balance",
-        "balance_sparse",
-        "swingup",
-        "swingup_sparse",
-        "two_poles",
-        "three_poles",
-    ),
+    "cartpole": _words("balance balance_sparse swingup swingup_sparse two_poles three_poles"),
     "cheetah": ("run",),
     "dog": ("stand", "walk", "trot", "run", "fetch"),
     "finger": ("spin", "turn_easy", "turn_hard"),
@@ -116,34 +109,21 @@ def _with_condition(condition: str, names: Iterable[str]) -> list[str]:
     return [name.replace("myo", f"myo{condition}", 1) for name in names]
 
 
-MYOSUITE_IDS = tuple(
-    sorted(
-        [
-            *_MUSCLES,
-            *_UNCONDITIONED,
-            *_with_condition("Sarc", _MUSCLES),
-            *_with_condition("Fati", _MUSCLES),
-            *_with_condition("Reaf", _HANDS),
-        ]
-    )
-)
+_CONDITIONED = [
+    *_with_condition("Sarc", _MUSCLES),
+    *_with_condition("Fati", _MUSCLES),
+    *_with_condition("Reaf", _HANDS),
+]
+MYOSUITE_IDS = tuple(sorted([*_MUSCLES, *_UNCONDITIONED, *_CONDITIONED]))
 
 # The ids Gymnasium itself registers whose actions are a bounded box and whose observations are a
 # vector, each in its newest version.
-GYM = (
-    "Ant-v5",
-    "HalfCheetah-v5",
-    "Hopper-v5",
-    "Humanoid-v5",
-    "HumanoidStandup-v5",
-    "InvertedDoublePendulum-v5",
-    "InvertedPendulum-v5",
-    "MountainCarContinuous-v0",
-    "Pendulum-v1",
-    "Pusher-v5",
-    "Reacher-v5",
-    "Swimmer-v5",
-    "Walker2d-v5",
+GYM = _words(
+    """
+    Ant-v5 HalfCheetah-v5 Hopper-v5 Humanoid-v5 HumanoidStandup-v5 InvertedDoublePendulum-v5
+    InvertedPendulum-v5 MountainCarContinuous-v0 Pendulum-v1 Pusher-v5 Reacher-v5 Swimmer-v5
+    Walker2d-v5
+    """
 )
 # Listed where Box2D is installed.
 GYM_BOX2D = ("BipedalWalker-v3", "BipedalWalkerHardcore-v3", "LunarLanderContinuous-v3")
@@ -172,12 +152,8 @@ PAPER = {
     **_sized("dmc", Sizes(78, 12), "quadruped-run"),
     **_sized("dmc", Sizes(24, 6), "walker-run"),
     **_sized("dmc", Sizes(223, 38), "dog-run dog-trot"),
-    **_sized(
-        "metaworld",
-        Sizes(39, 4),
-        "assembly box-close coffee-pull drawer-open hammer lever-pull push stick-pull stick-push "
-        "sweep",
-    ),
+    **_sized("metaworld", Sizes(39, 4), "assembly box-close coffee-pull drawer-open hammer"),
+    **_sized("metaworld", Sizes(39, 4), "lever-pull push stick-pull stick-push sweep"),
     **_sized("myosuite", Sizes(115, 39), "reach-easy reach-hard"),
     **_sized("myosuite", Sizes(108, 39), "pose-easy pose-hard"),
     **_sized("myosuite", Sizes(83, 39), "pen-twirl-easy pen-twirl-hard"),

@@ -18,14 +18,7 @@ from dualac.theory.forms import (
 )
 from dualac.theory.moments import spread
 from dualac.theory.represented import gaussian, quantiles
-from dualac.theory.utilities import (
-    Exponential,
-    Linear,
-    Logarithmic,
-    Power,
-    Prospect,
-    Quadratic,
-)
+from dualac.theory.utilities import Exponential, Linear, Logarithmic, Power, Prospect, Quadratic
 from dualac.theory.utility import Utility
 
 __all__ = [

@@ -3,10 +3,11 @@
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool
 
 from dualac.theory.moments import (
     Numbers,
+    Reduced,
     Values,
     Weights,
     deviations,
@@ -21,7 +22,7 @@ from dualac.theory.utility import Utility
 
 def certainty_equivalent(
     values: Numbers, utility: Utility, weights: Numbers | None = None
-) -> Float[Array, "*rest"]:
+) -> Reduced:
     """Return V^c = I(E U(V)), over the first axis of `values`, which are equally likely without
     `weights`.
 
@@ -31,9 +32,7 @@ def certainty_equivalent(
     return _finite(utility.equivalent(*_lottery_for(utility, values, weights)))
 
 
-def risk_premium(
-    values: Numbers, utility: Utility, weights: Numbers | None = None
-) -> Float[Array, "*rest"]:
+def risk_premium(values: Numbers, utility: Utility, weights: Numbers | None = None) -> Reduced:
     """Return Upsilon = V^c - E V, negative for who shuns risk: the paper's sign."""
     return _finite(utility.premium(*_lottery_for(utility, values, weights)))
 
@@ -41,9 +40,9 @@ def risk_premium(
 class Expansion(NamedTuple):
     """A certainty equivalent by Taylor's expansion of the utility, and how near it is."""
 
-    certainty: Float[Array, "*rest"]
-    premium: Float[Array, "*rest"]
-    error: Float[Array, "*rest"]  # certainty less the exact one
+    certainty: Reduced
+    premium: Reduced
+    error: Reduced  # certainty less the exact one
     converges: Bool[Array, "*rest"]  # whether higher orders come ever nearer to the exact one
 
 

@@ -18,6 +18,7 @@ from jaxtyping import Array, Float
 
 from dualac.theory.moments import (
     Numbers,
+    Reduced,
     Scalar,
     Values,
     Weights,
@@ -58,9 +59,7 @@ def gradients(values: Numbers, beta: Scalar, weights: Numbers | None = None) -> 
     return _gradients(*lottery_of(values, beta, weights))
 
 
-def series_argument(
-    values: Numbers, beta: Scalar, weights: Numbers | None = None
-) -> Float[Array, "*rest"]:
+def series_argument(values: Numbers, beta: Scalar, weights: Numbers | None = None) -> Reduced:
     """Return x = 2 beta^2 Var in log(1 + x), whose series converges only for x <= 1."""
     values, beta, weights = lottery_of(values, beta, weights)
     return 2.0 * beta**2 * moment(values, 2, weights)
@@ -127,27 +126,25 @@ def lottery_of(
     return values, attitude(beta).astype(values.dtype), weights
 
 
-def exact_form(values: Values, beta: Scalar, weights: Weights = None) -> Float[Array, "*rest"]:
+def exact_form(values: Values, beta: Scalar, weights: Weights = None) -> Reduced:
     """Return the exact form of critics that are near each other. Runs depend on its bits."""
     return mean(values, weights) + entropic_premium(values, 2.0 * beta, weights)
 
 
-def anywhere_form(values: Values, beta: Scalar, weights: Weights = None) -> Float[Array, "*rest"]:
+def anywhere_form(values: Values, beta: Scalar, weights: Weights = None) -> Reduced:
     """Return the exact form of values however far apart."""
     return entropic_equivalent(values, 2.0 * beta, weights)
 
 
-def logarithmic_form(
-    values: Values, beta: Scalar, weights: Weights = None
-) -> Float[Array, "*rest"]:
+def logarithmic_form(values: Values, beta: Scalar, weights: Weights = None) -> Reduced:
     return mean(values, weights) + _log_premium(moment(values, 2, weights), beta)
 
 
-def variance_form(values: Values, beta: Scalar, weights: Weights = None) -> Float[Array, "*rest"]:
+def variance_form(values: Values, beta: Scalar, weights: Weights = None) -> Reduced:
     return mean(values, weights) + beta * moment(values, 2, weights)
 
 
-def deviation_form(values: Values, beta: Scalar, weights: Weights = None) -> Float[Array, "*rest"]:
+def deviation_form(values: Values, beta: Scalar, weights: Weights = None) -> Reduced:
     return mean(values, weights) + beta * spread(values, weights)
 
 

@@ -27,6 +27,7 @@ TOLERANCE = 1e-4  # of the sum of weights: float32, and decimals typed by hand
 Numbers = ArrayLike | Sequence[float]
 Values = Float[Array, "k *rest"]
 Weights = Float[Array, "k"] | None
+Reduced = Float[Array, "*rest"]  # over the first axis
 Scalar = float | Array
 
 
@@ -102,7 +103,7 @@ def attitude(beta: Any) -> Float[Array, ""]:
     return array
 
 
-def mean(values: Values, weights: Weights = None) -> Float[Array, "*rest"]:
+def mean(values: Values, weights: Weights = None) -> Reduced:
     if weights is None:
         return values.mean(axis=0)
     return (column(weights, values) * values).sum(axis=0)
@@ -114,12 +115,12 @@ def deviations(values: Values, weights: Weights = None) -> Values:
     return values - centre
 
 
-def moment(values: Values, order: int, weights: Weights = None) -> Float[Array, "*rest"]:
+def moment(values: Values, order: int, weights: Weights = None) -> Reduced:
     """Return E epsilon^order: the variance at order 2."""
     return mean(deviations(values, weights) ** order, weights)
 
 
-def spread(values: Values, weights: Weights = None) -> Float[Array, "*rest"]:
+def spread(values: Values, weights: Weights = None) -> Reduced:
     """Return the population standard deviation; its gradient is 0, not NaN, where values agree."""
     variance = moment(values, 2, weights)
     agree = variance <= 0.0
@@ -127,7 +128,7 @@ def spread(values: Values, weights: Weights = None) -> Float[Array, "*rest"]:
 
 
 @functools.partial(jax.jit, inline=True)  # one program where it is called outside of one
-def entropic_premium(values: Values, t: Scalar, weights: Weights = None) -> Float[Array, "*rest"]:
+def entropic_premium(values: Values, t: Scalar, weights: Weights = None) -> Reduced:
     """Return (1/t) log E e^(t epsilon), what an exponential utility of slope t adds to the mean. It
     and its gradients are finite, whatever t and values are.
 
@@ -158,7 +159,7 @@ def entropic_premium(values: Values, t: Scalar, weights: Weights = None) -> Floa
 @functools.partial(jax.jit, inline=True)
 def entropic_equivalent(
     values: Values, t: Scalar, weights: Weights = None, centre: Array | None = None
-) -> Float[Array, "*rest"]:
+) -> Reduced:
     """Return (1/t) log E e^(t V): the mean (`centre`, if it is known better) and the premium, as
     long as they are not far apart.
 
@@ -184,7 +185,7 @@ def _counts(values: Values, weights: Weights) -> Array:
     return jnp.broadcast_to(column(weights, values) > 0.0, values.shape)
 
 
-def _log_mean_exp(below: Values, weights: Weights) -> Float[Array, "*rest"]:
+def _log_mean_exp(below: Values, weights: Weights) -> Reduced:
     """Return log E e^x of values that are at most, and somewhere, 0."""
     lack = mean(jnp.expm1(below), weights)  # in (-1, 0]
     slight = lack > -0.5  # here log1p keeps digits that a logarithm near 1 would lose

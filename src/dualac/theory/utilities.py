@@ -16,11 +16,12 @@ from typing import final
 import jax.numpy as jnp
 from jax.core import Tracer
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from dualac.errors import UsageError
 from dualac.theory.elementary import exponential, log_ratio, logarithm, root, side
 from dualac.theory.moments import (
+    Reduced,
     Scalar,
     Values,
     Weights,
@@ -82,10 +83,10 @@ class Exponential(Stepped):
     def image(self) -> tuple[Array, Array]:
         return side(self._slope())
 
-    def equivalent(self, values: Values, weights: Weights = None) -> Float[Array, "*rest"]:
+    def equivalent(self, values: Values, weights: Weights = None) -> Reduced:
         return entropic_equivalent(values, self._slope(), weights)
 
-    def premium(self, values: Values, weights: Weights = None) -> Float[Array, "*rest"]:
+    def premium(self, values: Values, weights: Weights = None) -> Reduced:
         return entropic_premium(values, self._slope(), weights)
 
     def step(self, x: Array, order: int) -> Array:
@@ -129,10 +130,10 @@ class Power(Stepped):
         polynomial = (self._slope() > 0.0) & (self._slope() == jnp.round(self._slope()))
         return jnp.where(polynomial, math.inf, x)
 
-    def equivalent(self, values: Values, weights: Weights = None) -> Float[Array, "*rest"]:
+    def equivalent(self, values: Values, weights: Weights = None) -> Reduced:
         return mean(values, weights) * jnp.exp(self._log_gain(values, weights))
 
-    def premium(self, values: Values, weights: Weights = None) -> Float[Array, "*rest"]:
+    def premium(self, values: Values, weights: Weights = None) -> Reduced:
         return mean(values, weights) * jnp.expm1(self._log_gain(values, weights))
 
     def step(self, x: Array, order: int) -> Array:
@@ -144,7 +145,7 @@ class Power(Stepped):
     def _slope(self) -> Scalar:
         return 1.0 - self.relative_aversion
 
-    def _log_gain(self, values: Values, weights: Weights) -> Float[Array, "*rest"]:
+    def _log_gain(self, values: Values, weights: Weights) -> Reduced:
         """Return log(V^c / E V): the exponential utility's equivalent of log(V / E V)."""
         logs, rest = log_ratio(values, mean(values, weights)[None])
         return entropic_equivalent(logs, self._slope(), weights, mean(rest, weights))
@@ -170,10 +171,10 @@ class Logarithmic(Stepped):
     def radius(self, x: Array) -> Array:
         return x
 
-    def equivalent(self, values: Values, weights: Weights = None) -> Float[Array, "*rest"]:
+    def equivalent(self, values: Values, weights: Weights = None) -> Reduced:
         return Power(1.0).equivalent(values, weights)
 
-    def premium(self, values: Values, weights: Weights = None) -> Float[Array, "*rest"]:
+    def premium(self, values: Values, weights: Weights = None) -> Reduced:
         return Power(1.0).premium(values, weights)
 
     def step(self, x: Array, order: int) -> Array:
@@ -214,10 +215,10 @@ class Quadratic(Utility):
     def image(self) -> tuple[Array, Array]:
         return side(-2.0 * self.bend)
 
-    def equivalent(self, values: Values, weights: Weights = None) -> Float[Array, "*rest"]:
+    def equivalent(self, values: Values, weights: Weights = None) -> Reduced:
         return mean(values, weights) + self.premium(values, weights)
 
-    def premium(self, values: Values, weights: Weights = None) -> Float[Array, "*rest"]:
+    def premium(self, values: Values, weights: Weights = None) -> Reduced:
         centre = mean(values, weights)
         gain = -self.bend / self.derivative(centre) * moment(values, 2, weights) / 2.0
         return self.further(centre, gain)

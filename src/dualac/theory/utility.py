@@ -8,9 +8,9 @@ import math
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
-from dualac.theory.moments import Values, Weights, floats, mean, refuse, require_count
+from dualac.theory.moments import Reduced, Values, Weights, floats, mean, refuse, require_count
 
 
 class Utility:
@@ -67,11 +67,11 @@ class Utility:
         """Return Arrow and Pratt's aversion -U''/U'; the premium is about -aversion Var / 2."""
         return -self.curvature(self.inside(x), 2)
 
-    def equivalent(self, values: Values, weights: Weights = None) -> Float[Array, "*rest"]:
+    def equivalent(self, values: Values, weights: Weights = None) -> Reduced:
         """Return the certainty equivalent I(E U(V))."""
         return self.inverse(mean(self.value(values), weights))
 
-    def premium(self, values: Values, weights: Weights = None) -> Float[Array, "*rest"]:
+    def premium(self, values: Values, weights: Weights = None) -> Reduced:
         """Return the risk premium I(E U(V)) - E V."""
         return self.equivalent(values, weights) - mean(values, weights)
 
