@@ -33,8 +33,8 @@ def test_the_tested_versions_are_those_of_the_lock():
 
 def test_what_is_optional_was_tested_and_names_an_extra():
     extras = re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
-    assert set(doctor.OPTIONAL) <= set(doctor.TESTED)
-    assert set(doctor.OPTIONAL.values()) <= set(extras)
+    assert set(doctor.EXTRAS) <= set(doctor.TESTED)
+    assert set(doctor.EXTRAS.values()) <= set(extras)
 
 
 def test_it_shows_versions_cores_memory_disk_and_what_draws():

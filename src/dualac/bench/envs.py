@@ -30,8 +30,5 @@ def _measure(task: str, steps: int) -> dict[str, Any]:
         stepping += time.perf_counter() - began
         over = terminated or truncated
     env.close()
-    return {
-        "task": task,
-        "steps_per_second": steps / stepping,
-        "reset_ms": 1e3 * resetting / resets,
-    }
+    pace, reset = steps / stepping, 1e3 * resetting / resets
+    return {"task": task, "steps_per_second": pace, "reset_ms": reset}

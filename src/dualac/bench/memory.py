@@ -31,28 +31,19 @@ def measure(algorithm: str, task: str, spec: Spec, capacity: int) -> dict[str, A
         "checkpoint_every": ROUND,
         "protocol": Protocol(eval_episodes=1),
     }
-    run = Run(
-        "held",
-        find_algorithm(algorithm),
-        task,
-        steps=max(capacity, 4 * ROUND),
-        capacity=capacity,
-        **every,
-    )
+    steps = max(capacity, 4 * ROUND)
+    run = Run("held", find_algorithm(algorithm), task, steps=steps, capacity=capacity, **every)
     with tempfile.TemporaryDirectory() as folder:
         path = str(prepare(run, Path(folder)))
         first = answer(ask(LIVE, 1, path=path, full_after=ROUND, until=3 * ROUND))
         resumed = answer(ask(LIVE, 1, path=path, full_after=0, until=4 * ROUND))
     held, peak = replay_bytes(capacity, spec), max(first, resumed)
-    about = {
+    return {
         "algorithm": algorithm,
         "task": task,
         "obs": spec.obs_dim,
         "actions": spec.action_dim,
         "capacity": capacity,
-    }
-    return {
-        **about,
         "replay_bytes": held,
         "new_bytes": first,
         "resumed_bytes": resumed,
@@ -94,7 +85,6 @@ def fill(replay: Replay, spec: Spec) -> None:
         episode = {
             name: draw.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()
         }
-        replay.write(
-            start, episode | {"discount": np.ones(count, np.float32), "ends": np.array([count - 1])}
-        )
+        episode |= {"discount": np.ones(count, np.float32), "ends": np.array([count - 1])}
+        replay.write(start, episode)
     replay.restore(replay.capacity, replay.sampler_state())

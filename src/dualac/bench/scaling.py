@@ -31,10 +31,8 @@ def measure(
     """Measure a call of the learner against the sizes of its load, and against a fuller replay."""
     rows = []
     for name, sizes in grids.items():
-        timed = [
-            Timed(algorithm, find_algorithm(algorithm), Load(**{**load, name: size}))
-            for size in sizes
-        ]
+        row = find_algorithm(algorithm)
+        timed = [Timed(algorithm, row, Load(**{**load, name: size})) for size in sizes]
         for _ in range(rounds):
             for learner in timed:
                 # The first call is not timed: in training a call finds in the caches what the one
@@ -43,24 +41,14 @@ def measure(
                 learner.seconds.pop()
                 learner.run()
         calls = [median(learner.seconds) * learner.load.replay_ratio for learner in timed]
-        rows.append(
-            {
-                "what": name,
-                "sizes": list(sizes),
-                "seconds": calls,
-                "exponent": exponent(sizes, calls),
-            }
-        )
+        rows.append(_row(name, sizes, calls))
     seconds = _fill_seconds(algorithm, Load(**load), rounds, fills)
-    return [
-        *rows,
-        {
-            "what": "buffer_fill",
-            "sizes": list(fills),
-            "seconds": seconds,
-            "exponent": exponent(fills, seconds),
-        },
-    ]
+    return [*rows, _row("buffer_fill", fills, seconds)]
+
+
+def _row(what: str, sizes: tuple[int, ...], seconds: list[float]) -> dict[str, Any]:
+    slope = exponent(sizes, seconds)
+    return {"what": what, "sizes": list(sizes), "seconds": seconds, "exponent": slope}
 
 
 def _fill_seconds(algorithm: str, load: Load, rounds: int, fills: tuple[int, ...]) -> list[float]:

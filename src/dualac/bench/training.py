@@ -51,21 +51,10 @@ class TimedLearner(Learner):
 
 def undisturbed(algorithm: str, task: str, *, steps: int, warmup: int, replay_ratio: int) -> Run:
     """Return a run that is not disturbed by evaluations, logs or checkpoints while it is timed."""
-    rare = {
-        "eval_every": NEVER,
-        "log_every": NEVER,
-        "checkpoint_every": NEVER,
-        "protocol": Protocol(eval_episodes=1),
-    }
-    return Run(
-        "timed",
-        find_algorithm(algorithm),
-        canonical(task),
-        steps=steps,
-        warmup=warmup,
-        replay_ratio=replay_ratio,
-        **rare,
-    )
+    row, task = find_algorithm(algorithm), canonical(task)
+    lengths = {"steps": steps, "warmup": warmup, "replay_ratio": replay_ratio}
+    rare = dict.fromkeys(("eval_every", "log_every", "checkpoint_every"), NEVER)
+    return Run("timed", row, task, **lengths, **rare, protocol=Protocol(eval_episodes=1))
 
 
 def trained(
@@ -109,9 +98,10 @@ def sweep(algorithm: str, load: Load, workers: int, rounds: int = 3) -> dict[str
         begun = [ask(MEASURE, 1, kinds=[(algorithm, load._asdict())]) for _ in range(workers)]
         together.append(sum(1 / _seconds(child) for child in begun))
     one, many = median(alone), median(together)
-    about = {"algorithm": algorithm, "replay_ratio": load.replay_ratio, "workers": workers}
     return {
-        **about,
+        "algorithm": algorithm,
+        "replay_ratio": load.replay_ratio,
+        "workers": workers,
         "updates_per_second_of_one": one,
         "updates_per_second_of_all": many,
         "times_one": many / one,

@@ -41,12 +41,7 @@ TESTED = {
     "myosuite": "3.0.0",
 }
 TESTED_PYTHONS = ("3.11", "3.12")
-OPTIONAL = {
-    "mujoco": "mujoco",
-    "dm_control": "dmc",
-    "metaworld": "metaworld",
-    "myosuite": "myosuite",
-}
+EXTRAS = {"mujoco": "mujoco", "dm_control": "dmc", "metaworld": "metaworld", "myosuite": "myosuite"}
 PATIENCE = 60.0  # seconds between two findings about a task
 STEPS = 60  # of each task, when all are examined
 
@@ -192,7 +187,7 @@ def _judge_version(name: str, installed: str | None) -> str:
         return "ok"
     if installed is not None:
         return "differs from the tested version"
-    return f"missing: pip install 'dualac[{OPTIONAL[name]}]'" if name in OPTIONAL else "missing"
+    return f"missing: pip install 'dualac[{EXTRAS[name]}]'" if name in EXTRAS else "missing"
 
 
 def _resources() -> dict[str, str]:
@@ -231,21 +226,9 @@ def _tiny_run() -> Any:
     from dualac.agents import ALGORITHMS, OptimisticActor, Scalar, Soft
     from dualac.training.run import Run
 
-    row = replace(
-        ALGORITHMS["dac"],
-        policy=Soft((8,)),
-        explorer=OptimisticActor(hidden=(8,)),
-        critic=Scalar(hidden=(8,)),
-    )
+    tiny = {"explorer": OptimisticActor(hidden=(8,)), "critic": Scalar(hidden=(8,))}
+    row = replace(ALGORITHMS["dac"], policy=Soft((8,)), **tiny)
     task = "dmc/cartpole-swingup" if version("dm_control") else "gym/Pendulum-v1"
-    return Run(
-        "doctor",
-        row,
-        task,
-        steps=40,
-        warmup=10,
-        batch_size=8,
-        eval_every=1000,
-        checkpoint_every=1000,
-        protocol=envs.Protocol(eval_episodes=1),
-    )
+    sizes = {"steps": 40, "warmup": 10, "batch_size": 8}
+    rare = {"eval_every": 1000, "checkpoint_every": 1000}
+    return Run("doctor", row, task, **sizes, **rare, protocol=envs.Protocol(eval_episodes=1))

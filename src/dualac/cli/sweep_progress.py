@@ -18,9 +18,8 @@ PLAIN_EVERY = 60.0  # seconds between two lines where there is no terminal
 MOST_LINES = 20  # of runs under way
 STATES = ("done", "running", "failed", "waiting")
 
-Cells = dict[
-    tuple[str, str, str], Counter[str]
-]  # agent, replay ratio, task: how many in each state
+# Of an agent, a replay ratio and a task: how many runs are in each state.
+Cells = dict[tuple[str, str, str], Counter[str]]
 
 
 class Watch(OnScreen):

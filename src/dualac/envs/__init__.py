@@ -19,22 +19,10 @@ if TYPE_CHECKING:
     from dualac.envs.faults.isolated import Isolated
 
 __all__ = [
-    "NOT_LISTED",
-    "PAPER",
-    "PROTOCOLS",
-    "TASK_SETS",
-    "About",
-    "Protocol",
-    "Sizes",
-    "about",
-    "all_tasks",
-    "canonical",
-    "find_protocol",
-    "make",
-    "require_effect",
-    "suite_tasks",
+    "NOT_LISTED", "PAPER", "PROTOCOLS", "TASK_SETS", "About", "Protocol", "Sizes", "about",
+    "all_tasks", "canonical", "find_protocol", "make", "require_effect", "suite_tasks",
     "task_set",
-]
+]  # fmt: skip
 
 THE_PAPERS = PROTOCOLS["paper"]
 

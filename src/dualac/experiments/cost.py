@@ -22,9 +22,7 @@ UPDATES, CALL = 200, 20  # of each kind that are timed, and how many in one call
 # of a worker beside its replay, with two simulators: more than the most that was measured
 # (docs/performance.md)
 PROCESS_BYTES = 650_000_000
-STATE_BYTES = (
-    20_000_000  # of the two checkpoints that a run keeps, beside the replay, which they share
-)
+STATE_BYTES = 20_000_000  # of a run's two checkpoints, beside the replay, which they share
 EVALUATION_ROW = 160  # bytes of a line of eval.jsonl, about
 TRAINING_ROW = 1_400
 
@@ -81,11 +79,9 @@ def estimate(units: Iterable[Unit], timed: Callable[[list[Run]], list[float]]) -
         updates = max(0, run.steps - max(unit.step, run.warmup)) * run.replay_ratio
         played = (run.steps - unit.step) * (1 + run.protocol.eval_episodes * 1000 / run.eval_every)
         hours += (updates * seconds[run.algorithm, run.batch_size] + played * SECONDS_A_STEP) / 3600
-        rows = (
-            run.steps / run.eval_every * run.protocol.eval_episodes * EVALUATION_ROW
-            + run.steps / run.log_every * TRAINING_ROW
-        )
-        disk += replay_bytes(min(run.capacity, run.steps), sizes(run.task)) + rows + STATE_BYTES
+        disk += run.steps / run.eval_every * run.protocol.eval_episodes * EVALUATION_ROW
+        disk += run.steps / run.log_every * TRAINING_ROW
+        disk += replay_bytes(min(run.capacity, run.steps), sizes(run.task)) + STATE_BYTES
     return Estimate(hours, max((memory(unit.run) for unit in left), default=0), int(disk))
 
 
@@ -114,22 +110,19 @@ def calibrated(
     book = compilation.compilation_cache() / "calibration.json"
     known: dict[str, float] = json.loads(book.read_text()) if book.exists() else {}
     asked = [_question(run) for run in runs]
-    names = [
-        hashlib.sha256(
-            json.dumps([question, versions(), compilation.cpu_model()], sort_keys=True).encode()
-        ).hexdigest()
-        for question in asked
-    ]
-    new = {
-        name: question
-        for name, question in zip(names, asked, strict=True)
-        if anew or name not in known
-    }
+    names = [_name_of(question) for question in asked]
+    every = dict(zip(names, asked, strict=True))
+    new = {name: question for name, question in every.items() if anew or name not in known}
     if new:
         known |= dict(zip(new, measure(list(new.values())), strict=True))
         book.parent.mkdir(parents=True, exist_ok=True)
         write_json(book, known)
     return [known[name] for name in names]
+
+
+def _name_of(question: dict[str, Any]) -> str:
+    here = [question, versions(), compilation.cpu_model()]
+    return hashlib.sha256(json.dumps(here, sort_keys=True).encode()).hexdigest()
 
 
 def _question(run: Run) -> dict[str, Any]:

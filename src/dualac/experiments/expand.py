@@ -53,8 +53,8 @@ def _runs(grid: Grid) -> Iterator[Run]:
 
 def _make_run(name: str, row: Algorithm, task: str, settings: dict[str, Any]) -> Run:
     """Make the run of these settings, of which some are paths (`protocol.eval_episodes`)."""
-    fields = {key: value for key, value in settings.items() if "." not in key}
     paths = {key: value for key, value in settings.items() if "." in key}
+    fields = {key: value for key, value in settings.items() if key not in paths}
     unknown = sorted(set(fields) - {field.name for field in dataclasses.fields(Run)})
     if unknown:
         raise UsageError(

@@ -38,12 +38,9 @@ class Contender:
         _require_free(self.run)
 
     def row(self) -> Algorithm:
-        base = (
-            find_algorithm(self.algorithm or self.name)
-            if isinstance(self.algorithm, str)
-            else self.algorithm
-        )
-        return replaced(base, dict(self.changes))
+        base = self.algorithm or self.name
+        row = find_algorithm(base) if isinstance(base, str) else base
+        return replaced(row, dict(self.changes))
 
 
 @final

@@ -44,11 +44,9 @@ def order(experiment: Experiment, units: list[Unit], *, retry_failed: bool = Fal
     left = [
         unit for unit in units if unit.state != "done" and (unit.state != "failed" or retry_failed)
     ]
-    return (
-        sorted(left, key=lambda unit: (-weight(unit.run), unit.run.seed))
-        if experiment.order == "longest-first"
-        else left
-    )
+    if experiment.order == "longest-first":
+        left.sort(key=lambda unit: (-weight(unit.run), unit.run.seed))
+    return left
 
 
 def sweep(experiment: Experiment, orders: Orders, report: Report) -> Outcome:
@@ -57,10 +55,8 @@ def sweep(experiment: Experiment, orders: Orders, report: Report) -> Outcome:
     try:
         claim(orders.out, experiment.name, runs)
         units = survey(runs, orders.out)
-        works = [
-            _work(unit, orders)
-            for unit in order(experiment, units, retry_failed=orders.retry_failed)
-        ]
+        left = order(experiment, units, retry_failed=orders.retry_failed)
+        works = [_work(unit, orders) for unit in left]
         effort = Effort(ATTEMPTS, workers=orders.workers, memory=int(SHARE * available_memory()))
         failures = orders.executor(works, report, orders.flags, effort) if works else []
         for failure in failures:

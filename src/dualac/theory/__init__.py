@@ -22,25 +22,8 @@ from dualac.theory.utilities import Exponential, Linear, Logarithmic, Power, Pro
 from dualac.theory.utility import Utility
 
 __all__ = [
-    "Expansion",
-    "Exponential",
-    "Forms",
-    "Linear",
-    "Logarithmic",
-    "Power",
-    "Prospect",
-    "Quadratic",
-    "Utility",
-    "certainty_equivalent",
-    "forms",
-    "gaussian",
-    "gaussian_forms",
-    "gaussian_gradients",
-    "gradient_orders",
-    "gradients",
-    "quantiles",
-    "risk_premium",
-    "series_argument",
-    "spread",
-    "taylor",
-]
+    "Expansion", "Exponential", "Forms", "Linear", "Logarithmic", "Power", "Prospect",
+    "Quadratic", "Utility", "certainty_equivalent", "forms", "gaussian", "gaussian_forms",
+    "gaussian_gradients", "gradient_orders", "gradients", "quantiles", "risk_premium",
+    "series_argument", "spread", "taylor",
+]  # fmt: skip

@@ -118,23 +118,11 @@ def as_json(value: Any) -> str:
 
 def latex(summary: Summary) -> str:
     """Write final scores as a booktabs table, in bold whatever is not separable from the best."""
-    rows = [
-        _latex_row(panel, group)
-        for panel in summary.panels
-        if panel.tasks
-        for group in panel.ranked()
-    ]
-    lines = [
-        r"\begin{tabular}{llrrr}",
-        r"\toprule",
-        r"Algorithm & RR & Seeds & IQM & 95\,\% interval \\",
-        r"\midrule",
-        *rows,
-        r"\bottomrule",
-        r"\end{tabular}",
-        "",
-    ]
-    return "\n".join(lines)
+    panels = [panel for panel in summary.panels if panel.tasks]
+    rows = [_latex_row(panel, group) for panel in panels for group in panel.ranked()]
+    titles = r"Algorithm & RR & Seeds & IQM & 95\,\% interval \\"
+    top = [r"\begin{tabular}{llrrr}", r"\toprule", titles, r"\midrule"]
+    return "\n".join([*top, *rows, r"\bottomrule", r"\end{tabular}", ""])
 
 
 def _latex_row(panel: Panel, group: Group) -> str:
@@ -143,14 +131,8 @@ def _latex_row(panel: Panel, group: Group) -> str:
     if group.label in _not_below_the_best(panel):
         number = rf"\textbf{{{number}}}"
     ends = format_ends(score.low, score.high) if score.defined else "--"
-    cells = [
-        escape_latex(group.agent),
-        str(group.replay_ratio),
-        format_range(panel.seeds(group.label)),
-        number,
-        ends,
-    ]
-    return " & ".join(cells) + r" \\"
+    agent, seeds = escape_latex(group.agent), format_range(panel.seeds(group.label))
+    return " & ".join([agent, str(group.replay_ratio), seeds, number, ends]) + r" \\"
 
 
 def _not_below_the_best(panel: Panel) -> set[str]:

@@ -31,16 +31,9 @@ def design(summary: Summary, base: str) -> list[Share]:
         parts = [group for group in panel.groups if group.name.startswith(f"{base}:")]
         if len(bases) == 1 and parts and panel.tasks:
             whole = bases[0]
-            rows += [
-                Share(
-                    panel.title,
-                    group.name,
-                    group.agent,
-                    _ratio(panel, group, whole),
-                    default=group is whole,
-                )
-                for group in [whole, *parts]
-            ]
+            for group in [whole, *parts]:
+                share = _ratio(panel, group, whole)
+                rows.append(Share(panel.title, group.name, group.agent, share, group is whole))
     return rows
 
 
