@@ -53,8 +53,11 @@ class UpdateNoise(NamedTuple):
 
     def shaped(self, shape: tuple[int, ...]) -> "UpdateNoise":
         """Return its normals as noise on actions of this shape."""
-        *normals, backup = self
-        return UpdateNoise(*(one.reshape(shape) for one in normals), backup)
+        return self._replace(
+            successor=self.successor.reshape(shape),
+            policy=self.policy.reshape(shape),
+            explorer=self.explorer.reshape(shape),
+        )
 
 
 def sample_noise(key: Key, size: int) -> UpdateNoise:

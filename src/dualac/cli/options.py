@@ -98,6 +98,10 @@ def read_options(options: list[Option], args: argparse.Namespace) -> dict[str, A
     }
 
 
+def say(text: str) -> None:
+    console.print(text, soft_wrap=True)
+
+
 def warn(sentence: str) -> None:
     print(f"dualac: warning: {one_line(sentence)}", file=sys.stderr)
 

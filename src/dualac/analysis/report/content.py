@@ -15,31 +15,10 @@ from dualac.analysis.data.completeness import (
     describe_seeds,
 )
 from dualac.analysis.data.groups import Group, describe_rules
-from dualac.analysis.figures import charts
+from dualac.analysis.figures import charts, paper
 from dualac.analysis.figures.panels import caption
-from dualac.analysis.figures.paper import (
-    BASE,
-    DISTRIBUTIONAL,
-    LAYER_NORM,
-    REFERENCE,
-    among,
-    describe_hard_seeds,
-    gallery,
-    hard,
-    has_duals,
-    has_values,
-    planned_of,
-)
+from dualac.analysis.report import tables
 from dualac.analysis.report.exports import latex
-from dualac.analysis.report.tables import (
-    aggregate_table,
-    comparison_table,
-    cost_table,
-    reached_table,
-    settings_table,
-    share_table,
-    task_table,
-)
 from dualac.analysis.summary.commands import commands
 from dualac.analysis.summary.headline import headline
 from dualac.analysis.summary.panel import Panel
@@ -85,10 +64,10 @@ def content(
     blocks = {
         **_front(summary, rows),
         **_charts(summary, variants),
-        "task_table": task_table(summary),
-        "costs": cost_table(summary),
+        "task_table": tables.task_table(summary),
+        "costs": tables.cost_table(summary),
         "grid": _grid(summary, home),
-        "settings": settings_table(summary),
+        "settings": tables.settings_table(summary),
     }
     sections = [(name, name.capitalize()) for name, needed in SECTIONS if blocks[needed]]
     sections += [("problems", f"Problems ({len(rows)})"), ("reproduce", "Reproduce")]
@@ -102,7 +81,7 @@ def _front(summary: Summary, rows: Sequence[Problem]) -> dict[str, Any]:
         "agents": sorted(summary.inks),
         "problems": rows[:MOST_LISTED],
         "more_problems": max(0, len(rows) - MOST_LISTED),
-        "missing": gallery(summary).missing,
+        "missing": paper.gallery(summary).missing,
         "commands": commands(summary),
         "latex": latex(summary) if scored_panels(summary) else "",
         "downloads": DOWNLOADS,
@@ -113,13 +92,13 @@ def _front(summary: Summary, rows: Sequence[Problem]) -> dict[str, Any]:
 def _charts(summary: Summary, variants: Sequence[Variant]) -> dict[str, Any]:
     """Return the titles and captions of charts, with tables of their numbers."""
     dual = dual_groups(summary)
-    valued = [group for group in summary.groups if any(map(has_values, group.runs))]
+    valued = [group for group in summary.groups if any(map(paper.has_values, group.runs))]
     seeds = describe_seeds(summary.groups, summary.frame.missing)
     shares = [
         {
             "title": f"{chart['title']}: {chart['x']}",
             "caption": f"The base, or default, in bold. {seeds}",
-            "table": share_table(chart),
+            "table": tables.share_table(chart),
         }
         for chart in share_charts(summary)
     ]
@@ -129,10 +108,12 @@ def _charts(summary: Summary, variants: Sequence[Variant]) -> dict[str, Any]:
         "tasks": [_task(summary, task, ratio) for task, ratio in task_panels(summary)],
         "special": _special(summary, variants),
         "inside": [group.label for group in dual],
-        "inside_seeds": describe_seeds(dual, planned_of(summary, dual), has_duals),
+        "inside_seeds": describe_seeds(dual, paper.planned_of(summary, dual), paper.has_duals),
         "metrics": [{"title": metric.title} for metric in charts.logged(dual)],
         "overestimation": [title for title, _ in charts.overestimation_data(summary.groups)],
-        "overestimation_seeds": describe_seeds(valued, planned_of(summary, valued), has_values),
+        "overestimation_seeds": describe_seeds(
+            valued, paper.planned_of(summary, valued), paper.has_values
+        ),
         "shares": shares,
     }
 
@@ -154,16 +135,16 @@ def task_panels(summary: Summary) -> list[tuple[str, int]]:
 
 def dual_groups(summary: Summary) -> list[Group]:
     """Return the dual actor-critics, the paper's own first."""
-    dual = [group for group in summary.groups if any(map(has_duals, group.runs))]
-    return sorted(dual, key=lambda group: (group.agent != BASE, group.label))
+    dual = [group for group in summary.groups if any(map(paper.has_duals, group.runs))]
+    return sorted(dual, key=lambda group: (group.agent != paper.BASE, group.label))
 
 
 def variants_of(summary: Summary) -> list[Variant]:
     """Return the paper's comparisons of a few agents among themselves, where all have runs."""
     variants = []
-    named = (("Layer norm", LAYER_NORM), ("Distributional critics", DISTRIBUTIONAL))
+    named = (("Layer norm", paper.LAYER_NORM), ("Distributional critics", paper.DISTRIBUTIONAL))
     for title, names in named:
-        chosen = among(summary, names)
+        chosen = paper.among(summary, names)
         if chosen:
             variants += [Variant(title, chosen, panel) for panel in scored_panels(chosen)]
     return variants
@@ -181,9 +162,9 @@ def _special(summary: Summary, variants: Sequence[Variant]) -> list[dict[str, An
         }
         for place, (title, chosen, panel) in enumerate(variants)
     ]
-    groups = hard(summary)
+    groups = paper.hard(summary)
     labels = join_names([group.label for group in groups], 12)
-    sentence = f"The hardest tasks: {labels}. {describe_hard_seeds(summary, groups)}"
+    sentence = f"The hardest tasks: {labels}. {paper.describe_hard_seeds(summary, groups)}"
     names = sorted({run.task for group in groups for run in group.runs})
     return compared + [
         {"chart": "task", "index": tasks + place, "title": name, "caption": sentence}
@@ -192,9 +173,9 @@ def _special(summary: Summary, variants: Sequence[Variant]) -> list[dict[str, An
 
 
 def share_charts(summary: Summary) -> list[dict[str, Any]]:
-    ablated, varied = design(summary, BASE), sensitivity(summary, REFERENCE)
-    bars = charts.share_data(ablated, f"IQM relative to {BASE}")
-    return without_nan(bars + charts.share_data(varied, f"percent over {REFERENCE}"))
+    ablated, varied = design(summary, paper.BASE), sensitivity(summary, paper.REFERENCE)
+    bars = charts.share_data(ablated, f"IQM relative to {paper.BASE}")
+    return without_nan(bars + charts.share_data(varied, f"percent over {paper.REFERENCE}"))
 
 
 def _facts(summary: Summary) -> list[str]:
@@ -232,9 +213,9 @@ def _panel(panel: Panel, place: int, summary: Summary) -> dict[str, Any]:
         "caption": caption([panel], summary),
         "suites": list(panel.suites),
         "seeds": f"Seeds of each task: {describe_counts(panel.counts())}. {missing}",
-        "table": aggregate_table(panel),
-        "comparisons": comparison_table(panel) if panel.comparisons else None,
-        "reached": reached_table(panel) if panel.reached else None,
+        "table": tables.aggregate_table(panel),
+        "comparisons": tables.comparison_table(panel) if panel.comparisons else None,
+        "reached": tables.reached_table(panel) if panel.reached else None,
     }
 
 

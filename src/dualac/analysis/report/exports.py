@@ -13,14 +13,9 @@ import numpy as np
 from dualac.analysis import statistics
 from dualac.analysis.data.groups import Group
 from dualac.analysis.statistics import Interval
+from dualac.analysis.summary import wording
 from dualac.analysis.summary.panel import Panel, generator
 from dualac.analysis.summary.summarise import Summary
-from dualac.analysis.summary.wording import (
-    format_ends,
-    format_interval,
-    format_number,
-    format_range,
-)
 from dualac.runs.files import without_nan
 
 Rows = list[dict[str, Any]]
@@ -47,7 +42,7 @@ def _rows_of_group(panel: Panel, group: Group) -> Rows:
         "step": panel.at,
         "area": panel.area,
         "tasks": len(panel.tasks),
-        "seeds": format_range(panel.seeds(group.label)),
+        "seeds": wording.format_range(panel.seeds(group.label)),
     }
     rows = [
         {**row, "statistic": name, "suite": "all", **_ends(interval)}
@@ -127,11 +122,11 @@ def latex(summary: Summary) -> str:
 
 def _latex_row(panel: Panel, group: Group) -> str:
     score = panel.aggregates[group.label]["IQM"]
-    number = format_number(score.estimate)
+    number = wording.format_number(score.estimate)
     if group.label in _not_below_the_best(panel):
         number = rf"\textbf{{{number}}}"
-    ends = format_ends(score.low, score.high) if score.defined else "--"
-    agent, seeds = escape_latex(group.agent), format_range(panel.seeds(group.label))
+    ends = wording.format_ends(score.low, score.high) if score.defined else "--"
+    agent, seeds = escape_latex(group.agent), wording.format_range(panel.seeds(group.label))
     return " & ".join([agent, str(group.replay_ratio), seeds, number, ends]) + r" \\"
 
 
@@ -167,8 +162,8 @@ def aggregate_table(panel: Panel) -> tuple[list[str], list[list[str]]]:
         [
             group.agent,
             str(group.replay_ratio),
-            format_range(panel.seeds(group.label)),
-            *(format_interval(panel.aggregates[group.label][name]) for name in names),
+            wording.format_range(panel.seeds(group.label)),
+            *(wording.format_interval(panel.aggregates[group.label][name]) for name in names),
         ]
         for group in panel.ranked()
     ]

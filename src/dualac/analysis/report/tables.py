@@ -6,17 +6,10 @@ from typing import Any, NamedTuple
 from dualac.analysis.figures.paper import REFERENCE
 from dualac.analysis.report.exports import task_rows
 from dualac.analysis.statistics import AGGREGATES, MOST_SEEDS
+from dualac.analysis.summary import wording
 from dualac.analysis.summary.panel import Panel
 from dualac.analysis.summary.summarise import Summary
 from dualac.analysis.summary.tables import costs, differences
-from dualac.analysis.summary.wording import (
-    format_ends,
-    format_interval,
-    format_number,
-    format_range,
-    format_steps_to_reach,
-    join_names,
-)
 from dualac.parts.text import format_steps
 
 
@@ -37,8 +30,10 @@ def aggregate_table(panel: Panel) -> Table:
     rows = []
     for group in panel.ranked():
         intervals = [panel.aggregates[group.label][name] for name in AGGREGATES]
-        numbers = [Text(format_interval(each), _finite(each.estimate)) for each in intervals]
-        seeds = Text(format_range(panel.seeds(group.label)))
+        numbers = [
+            Text(wording.format_interval(each), _finite(each.estimate)) for each in intervals
+        ]
+        seeds = Text(wording.format_range(panel.seeds(group.label)))
         rows.append([Text(names[group.label]), seeds, *numbers])
     return Table(["algorithm", "seeds", *AGGREGATES], rows)
 
@@ -49,8 +44,8 @@ def comparison_table(panel: Panel) -> Table:
     rows = [
         [
             Text(names[one.theirs]),
-            Text(format_interval(one.difference.interval)),
-            Text(format_interval(one.probability)),
+            Text(wording.format_interval(one.difference.interval)),
+            Text(wording.format_interval(one.probability)),
             Text("apart" if one.difference.separable else _more(one.difference.more_seeds)),
             Text("by seed" if one.difference.paired else "no"),
         ]
@@ -71,8 +66,8 @@ def reached_table(panel: Panel) -> Table:
     rows = [
         [
             Text(names[one.label]),
-            Text(f"{format_number(one.target)} ({names[one.other]})"),
-            Text(format_steps_to_reach(one.steps), _finite(one.steps.estimate)),
+            Text(f"{wording.format_number(one.target)} ({names[one.other]})"),
+            Text(wording.format_steps_to_reach(one.steps), _finite(one.steps.estimate)),
             Text(f"{one.share:.0%}" if math.isfinite(one.share) else "-"),
         ]
         for one in panel.reached
@@ -86,7 +81,7 @@ def task_table(summary: Summary) -> Table:
     for row in task_rows(summary):
         ends = "one seed" if row["seeds"] else "no score"
         if math.isfinite(row["low"]):
-            ends = format_ends(row["low"], row["high"])
+            ends = wording.format_ends(row["low"], row["high"])
         rows.append(
             [
                 Text(row["task"]),
@@ -107,8 +102,8 @@ def share_table(chart: dict[str, Any]) -> Table:
     rows = []
     for row in chart["rows"]:
         estimate, low, high = row["estimate"], row["low"], row["high"]
-        number = "none" if estimate is None else format_number(estimate)
-        ends = "-" if low is None or high is None else format_ends(low, high)
+        number = "none" if estimate is None else wording.format_number(estimate)
+        ends = "-" if low is None or high is None else wording.format_ends(low, high)
         rows.append([Text(row["name"]), Text(number, estimate), Text(ends)])
     return Table(["", chart["x"], "95 %"], rows)
 
@@ -122,7 +117,7 @@ def cost_table(summary: Summary) -> Table | None:
             _number(cost.ms_per_update),
             _number(cost.hours),
             _number(cost.against),
-            Text(join_names(cost.cpus)),
+            Text(wording.join_names(cost.cpus)),
         ]
         for cost in costs(summary.groups, REFERENCE)
         if cost.runs
@@ -138,7 +133,7 @@ def settings_table(summary: Summary) -> Table | None:
 
 
 def _number(value: float) -> Text:
-    return Text(format_number(value), _finite(value))
+    return Text(wording.format_number(value), _finite(value))
 
 
 def _finite(value: float) -> float | None:

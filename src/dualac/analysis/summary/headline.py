@@ -4,16 +4,9 @@ import math
 from collections import Counter
 
 from dualac.analysis.statistics import FEW_SEEDS
+from dualac.analysis.summary import wording
 from dualac.analysis.summary.panel import Comparison, Panel
 from dualac.analysis.summary.summarise import Summary
-from dualac.analysis.summary.wording import (
-    describe_difference,
-    format_count,
-    format_interval,
-    format_number,
-    format_range,
-    join_names,
-)
 from dualac.parts.text import format_steps
 
 MOST_NEAR = 3  # agents that are not separable from the best and get a sentence of their own
@@ -29,7 +22,7 @@ def headline(summary: Summary) -> list[str]:
     sentences = [_describe(panel) for panel in scored] or [_why_no_scores(summary)]
     if summary.grouped.apart:
         sentences.append(
-            f"{join_names(summary.grouped.apart)}: under other rules than the rest, so a "
+            f"{wording.join_names(summary.grouped.apart)}: under other rules than the rest, so a "
             "difference from it may be the rules', not the agent's."
         )
     return sentences + _unfinished(summary)
@@ -54,9 +47,9 @@ def _unfinished(summary: Summary) -> list[str]:
         going.append(f"{len(summary.frame.missing)} of the plan not begun")
     sentences = []
     if going:
-        sentences.append(f"Not finished: {join_names(going)}. These numbers will change.")
+        sentences.append(f"Not finished: {wording.join_names(going)}. These numbers will change.")
     if states["failed"]:
-        runs = format_count(states["failed"], "run")
+        runs = wording.format_count(states["failed"], "run")
         counts = "counts" if states["failed"] == 1 else "count"
         sentences.append(f"{runs} failed, and {counts} only up to where.")
     return sentences
@@ -69,15 +62,15 @@ def _describe(panel: Panel) -> str:
     what = "the mean score up to" if panel.area else "the score at"
     start = (
         f"{panel.title[:1].upper()}{panel.title[1:]} ({what} {format_steps(panel.at)} steps, "
-        f"{format_count(len(panel.tasks), 'task')}): "
+        f"{wording.format_count(len(panel.tasks), 'task')}): "
     )
     if not math.isfinite(score.estimate):
         return f"{start}no run has a score."
     if len(panel.groups) == 1:
-        seeds = format_range(panel.seeds(best.label))
-        sentence = f"{start}{first} has an IQM of {format_interval(score)}, seeds: {seeds}."
+        seeds = wording.format_range(panel.seeds(best.label))
+        sentence = f"{start}{first} has an IQM of {wording.format_interval(score)}, seeds: {seeds}."
         return " ".join([sentence, *_uncounted(panel), "There is nothing to compare it with."])
-    sentences = [f"{start}{first} has the highest IQM, {format_interval(score)}."]
+    sentences = [f"{start}{first} has the highest IQM, {wording.format_interval(score)}."]
     sentences += _uncounted(panel) + _separable(panel) + _near(panel, first)
     if min(count for group in panel.groups for count in panel.seeds(group.label)) < FEW_SEEDS:
         sentences.append(
@@ -92,13 +85,13 @@ def _separable(panel: Panel) -> list[str]:
         return []
     names = panel.names()
     by = [
-        f"{names[one.theirs]} by {format_interval(one.difference.interval)} with "
+        f"{names[one.theirs]} by {wording.format_interval(one.difference.interval)} with "
         f"{_seeds(panel, one)} seeds"
         for one in above
     ]
     chance = min(one.probability.estimate for one in above)
     return [
-        f"It is above {join_names(by)}; a run of it beats one of theirs with probability "
+        f"It is above {wording.join_names(by)}; a run of it beats one of theirs with probability "
         f"{chance:.2f} at least."
     ]
 
@@ -110,12 +103,12 @@ def _near(panel: Panel, best: str) -> list[str]:
     sentences = []
     for one in near[:MOST_NEAR]:
         theirs = names[one.theirs]
-        sentence = describe_difference(best, theirs, one.difference, _seeds(panel, one))
+        sentence = wording.describe_difference(best, theirs, one.difference, _seeds(panel, one))
         if one.probability.defined:
             sentence += f" P({best} beats {theirs}) is {_format_chance(panel, one)}."
         sentences.append(sentence)
     if len(near) > MOST_NEAR:
-        others = join_names([names[one.theirs] for one in near[MOST_NEAR:]])
+        others = wording.join_names([names[one.theirs] for one in near[MOST_NEAR:]])
         sentences.append(f"Nor is it separable from {others}.")
     return sentences
 
@@ -124,8 +117,8 @@ def _format_chance(panel: Panel, comparison: Comparison) -> str:
     """Write a chance; of few seeds without its interval, which may be a point and mean nothing."""
     seeds = [*panel.seeds(comparison.ours), *panel.seeds(comparison.theirs)]
     if min(seeds) < FEW_SEEDS:
-        return format_number(comparison.probability.estimate)
-    return format_interval(comparison.probability)
+        return wording.format_number(comparison.probability.estimate)
+    return wording.format_interval(comparison.probability)
 
 
 def _reached(panel: Panel, label: str) -> list[str]:
@@ -137,13 +130,13 @@ def _reached(panel: Panel, label: str) -> list[str]:
             return []
         return [
             f"It reaches the final score of {panel.names()[reached.other]}, "
-            f"{format_number(reached.target)}, in {reached.share:.0%} of the steps."
+            f"{wording.format_number(reached.target)}, in {reached.share:.0%} of the steps."
         ]
     return []
 
 
 def _seeds(panel: Panel, comparison: Comparison) -> str:
-    return format_range([*panel.seeds(comparison.ours), *panel.seeds(comparison.theirs)])
+    return wording.format_range([*panel.seeds(comparison.ours), *panel.seeds(comparison.theirs)])
 
 
 def _uncounted(panel: Panel) -> list[str]:
@@ -155,4 +148,4 @@ def _uncounted(panel: Panel) -> list[str]:
             uncounted.append(f"{names[label]} {without} of {sum(runs for _, runs in tasks)}")
     if not uncounted:
         return []
-    return [f"Runs without a score there, and not counted: {join_names(uncounted)}."]
+    return [f"Runs without a score there, and not counted: {wording.join_names(uncounted)}."]

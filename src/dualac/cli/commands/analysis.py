@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
-from dualac.cli.options import Parser, console, warn
+from dualac.cli.options import Parser, console, say, warn
 from dualac.errors import UsageError
 from dualac.parts.as_json import to_json
 from dualac.parts.text import format_steps, parse_count
@@ -43,7 +43,7 @@ def compare(argv: list[str]) -> int:
     for task in compared.at:
         console.print(_table(compared, task))
     for sentence in compared.sentences:
-        console.print(sentence, soft_wrap=True)
+        say(sentence)
     return 0
 
 
@@ -74,11 +74,11 @@ def report(argv: list[str]) -> int:
     command = shlex.join(["dualac", "report", *argv])
     order = Order(tuple(args.paths), args.format, args.out, args.title, choices, command)
     out = make(order, refresh=args.watch)
-    console.print(f"{out}", soft_wrap=True)
+    say(f"{out}")
     if args.open and not webbrowser.open(out.resolve().as_uri()):
         warn("no browser could be started here; open the file yourself")
     if args.watch:
-        watch(order, args.watch, out, lambda sentence: console.print(sentence, soft_wrap=True))
+        watch(order, args.watch, out, say)
     return 0
 
 
@@ -86,25 +86,24 @@ def _report_parser() -> Parser:
     from dualac.analysis.report.make import FORMATS
 
     parser = Parser(prog="dualac report")
-    parser.add_argument("paths", type=Path, nargs="+", metavar="DIR", help="directories of runs")
+    add = parser.add_argument
+    add("paths", type=Path, nargs="+", metavar="DIR", help="directories of runs")
     add_choices(parser)
-    parser.add_argument(
+    add(
         "--area",
         action="store_true",
         help="score a run by the area under its curve instead of by its end",
     )
-    parser.add_argument(
+    add(
         "--format",
         choices=FORMATS,
         default="html",
         help="html, md with SVGs, or only the figures as pdf, svg or png (html)",
     )
-    parser.add_argument(
-        "--out", type=Path, help="where it goes (DIR/report.html, DIR/report.md, DIR/figures)"
-    )
-    parser.add_argument("--title", help="what it is called (the directory's name)")
-    parser.add_argument("--open", action="store_true", help="show it in a browser")
-    parser.add_argument(
+    add("--out", type=Path, help="where it goes (DIR/report.html, DIR/report.md, DIR/figures)")
+    add("--title", help="what it is called (the directory's name)")
+    add("--open", action="store_true", help="show it in a browser")
+    add(
         "--watch",
         nargs="?",
         const=30,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dualac.cli.commands.training import add_run_options
-from dualac.cli.options import Parser, console, parse_option, read_options
+from dualac.cli.options import Parser, console, parse_option, read_options, say
 from dualac.errors import UsageError
 from dualac.machine.disk import refusal
 from dualac.parts.paths import Option, options
@@ -140,58 +140,52 @@ def _parser() -> Parser:
 
 
 def _add_what(parser: Parser) -> None:
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "name",
         nargs="?",
         help="an experiment of `dualac list experiments`, or a file with one: mine.py",
     )
-    parser.add_argument(
-        "--scale", metavar="small", help="the version of the experiment for one small machine"
-    )
-    parser.add_argument(
-        "--algorithms", metavar="A,B", help="only these agents; without an experiment: these"
-    )
-    parser.add_argument("--tasks", metavar="T,U", help="these tasks or sets of tasks instead")
-    parser.add_argument("--seeds", metavar="N", help="seeds 0 to N-1 instead; also 3-5 and 0,2,7")
-    parser.add_argument(
+    add("--scale", metavar="small", help="the version of the experiment for one small machine")
+    add("--algorithms", metavar="A,B", help="only these agents; without an experiment: these")
+    add("--tasks", metavar="T,U", help="these tasks or sets of tasks instead")
+    add("--seeds", metavar="N", help="seeds 0 to N-1 instead; also 3-5 and 0,2,7")
+    add(
         "--steps",
         metavar="N",
         help="environment steps of each run instead; more than before continues them",
     )
-    parser.add_argument("--replay-ratio", metavar="R,S", help="these replay ratios instead")
+    add("--replay-ratio", metavar="R,S", help="these replay ratios instead")
 
 
 def _add_how(parser: Parser) -> None:
-    parser.add_argument(
-        "--plan", action="store_true", help="only tell what would be done, and what it would take"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("--plan", action="store_true", help="only tell what would be done, and what it would take")
+    add(
         "--recalibrate",
         action="store_true",
         help="with --plan: time the updates anew, where the machine was busy the last time",
     )
-    parser.add_argument("--out", metavar="DIR", type=Path, help="where the runs go (runs/NAME)")
-    parser.add_argument(
+    add("--out", metavar="DIR", type=Path, help="where the runs go (runs/NAME)")
+    add(
         "--executor",
         choices=("local", "ray"),
         default="local",
         help="processes of this machine (local), or a Ray cluster",
     )
-    parser.add_argument(
+    add(
         "--address",
         metavar="HOST:PORT",
         help="of the Ray cluster; without it one is started on this machine alone",
     )
-    parser.add_argument(
+    add(
         "--workers",
         metavar="N",
         type=int,
         help="processes at a time, each on a core of its own (as many as there are cores)",
     )
-    parser.add_argument(
-        "--retry-failed", action="store_true", help="begin anew with runs that were set aside"
-    )
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    add("--retry-failed", action="store_true", help="begin anew with runs that were set aside")
+    add("--quiet", action="store_true", help="no progress")
 
 
 def _experiment(args: argparse.Namespace) -> Any:
@@ -261,14 +255,13 @@ def _show_plan(
     counts = count_states(units)
     begun = counts["running"] + counts["interrupted"]
     left = order(experiment, units, retry_failed=args.retry_failed)
-    console.print(f"{experiment.name}: {experiment.about}{_scale_note(args)}", soft_wrap=True)
-    console.print(
+    say(f"{experiment.name}: {experiment.about}{_scale_note(args)}")
+    say(
         f"runs       {len(units)} in {out}: {counts['done']} done, {begun} begun, "
-        f"{counts['missing']} to begin, {counts['failed']} set aside",
-        soft_wrap=True,
+        f"{counts['missing']} to begin, {counts['failed']} set aside"
     )
     if experiment.figures:
-        console.print(f"figures    {', '.join(experiment.figures)}", soft_wrap=True)
+        say(f"figures    {', '.join(experiment.figures)}")
     if left:
         timed = functools.partial(
             calibrated, anew=args.recalibrate, measure=measure or measure_updates
@@ -283,10 +276,9 @@ def _show_plan(
         console.print(f"disk       about {needs.disk / 1e9:.1f} GB")
         for unit in left[:3]:
             run = unit.run
-            console.print(
+            say(
                 f"first      {run.name} on {run.task}, replay ratio {run.replay_ratio}, seed "
-                f"{run.seed}, {run.steps} steps",
-                soft_wrap=True,
+                f"{run.seed}, {run.steps} steps"
             )
     return 0
 
@@ -311,10 +303,7 @@ def _carry_out(
     executor = find_executor(args)
     units = survey(expand(experiment), out)
     done = count_states(units)["done"]
-    console.print(
-        f"{experiment.name}: {len(units)} runs in {out}, {done} done{_scale_note(args)}",
-        soft_wrap=True,
-    )
+    say(f"{experiment.name}: {len(units)} runs in {out}, {done} done{_scale_note(args)}")
     with Watch(console, units, quiet=args.quiet) as watch:
         orders = Orders(out, executor, args.workers, args.retry_failed)
         outcome = sweep(experiment, orders, watch)
@@ -336,7 +325,7 @@ def _show_outcome(outcome: Any, out: Path) -> int:
     parts = [f"{counts['done']} of {len(outcome.units)} done"]
     if failed:
         parts.append(f"{len(failed)} set aside (--retry-failed begins anew with them)")
-    console.print(", ".join(parts) + _next_step(counts, out), soft_wrap=True)
+    say(", ".join(parts) + _next_step(counts, out))
     return max([error.code for error in others] + [SET_ASIDE if failed else 0])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from dualac.cli.options import Parser, console, warn
+from dualac.cli.options import Parser, console, say, warn
 from dualac.errors import DataError
 from dualac.machine.disk import refusal
 from dualac.parts.text import one_line
@@ -58,11 +58,11 @@ def _show_status(marks: list[Any]) -> None:
     console.print(table)
     listed = ", ".join(f"{counts[state]} {state}" for state in states)
     names = _names(mark.experiment for mark in marks)
-    console.print(f"{names}{listed}; {len(marks)} runs", soft_wrap=True)
+    say(f"{names}{listed}; {len(marks)} runs")
     for mark in [mark for mark in marks if mark.state == "failed"][:MOST_REASONS]:
-        console.print(f"failed     {mark.path}: {one_line(mark.reason)}", soft_wrap=True)
+        say(f"failed     {mark.path}: {one_line(mark.reason)}")
     for mark in [mark for mark in marks if mark.state == "running"][:MOST_REASONS]:
-        console.print(f"running    {mark.path}: step {mark.step} of {mark.steps}", soft_wrap=True)
+        say(f"running    {mark.path}: step {mark.step} of {mark.steps}")
 
 
 def collect(argv: list[str]) -> int:
@@ -110,12 +110,10 @@ def _show_collected(runs: list[Any], missing: list[Any], paths: list[Path]) -> N
     listed = ", ".join(f"{count} {state}" for state, count in counts.items())
     names = _names(run.experiment for run in (*runs, *missing))
     files = ", ".join(map(str, paths))
-    console.print(f"{names}{len(runs)} runs ({listed}): {files}", soft_wrap=True)
+    say(f"{names}{len(runs)} runs ({listed}): {files}")
     for run in missing[:MOST_REASONS]:
-        console.print(
-            f"missing    {run.name} on {run.task}, replay ratio {run.replay_ratio}, seed "
-            f"{run.seed}",
-            soft_wrap=True,
+        say(
+            f"missing    {run.name} on {run.task}, replay ratio {run.replay_ratio}, seed {run.seed}"
         )
 
 
@@ -137,7 +135,7 @@ def show(argv: list[str]) -> int:
     if not frame.runs:
         raise DataError(str(frame.damaged[0]))
     for line in record.describe_run(frame.runs[0]):
-        console.print(line, soft_wrap=True)
+        say(line)
     return 0
 
 

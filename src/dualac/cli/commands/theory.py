@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dualac.cli.options import Parser, console, warn
+from dualac.cli.options import Parser, say, warn
 from dualac.errors import UsageError
 from dualac.parts.text import parse, parse_count
 from dualac.runs.files import without_nan
@@ -44,7 +44,7 @@ def theory(argv: list[str]) -> int:
     else:
         show_comparison(comparison)
         for path in figures:
-            console.print(str(path), soft_wrap=True)
+            say(str(path))
     return 0
 
 
@@ -55,21 +55,20 @@ def _theory_parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "--values", nargs="+", metavar="V", required=True, help="what an ensemble of critics says"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("--values", nargs="+", metavar="V", required=True, help="what an ensemble of critics says")
+    add(
         "--beta",
         nargs="+",
         metavar="B",
         default=["-0.2"],
         help="attitudes to risk: negative shuns it, positive seeks it (-0.2)",
     )
-    parser.add_argument("--weights", nargs="+", metavar="W", help="their probabilities (all alike)")
-    parser.add_argument(
+    add("--weights", nargs="+", metavar="W", help="their probabilities (all alike)")
+    add(
         "--json", action="store_true", help="one object, gradients included; null is what overflows"
     )
-    parser.add_argument(
+    add(
         "--plot",
         type=Path,
         metavar="DIR",
@@ -128,8 +127,8 @@ def show_comparison(comparison: dict[str, Any]) -> None:
             slopes = "".join(f" {row['gradients'][name][number]:>13.6f}" for name in names)
             lines.append(f"{row['beta']:>10.6g} {value:>13.6g}{slopes}")
     count, mean, spread = len(comparison["values"]), comparison["mean"], comparison["spread"]
-    console.print(f"{count} values, mean {mean:.8g}, spread {spread:.8g}\n", soft_wrap=True)
-    console.print("\n".join(lines), soft_wrap=True)
+    say(f"{count} values, mean {mean:.8g}, spread {spread:.8g}\n")
+    say("\n".join(lines))
 
 
 def coverage(argv: list[str]) -> int:
@@ -153,12 +152,11 @@ def coverage(argv: list[str]) -> int:
 
     samples, (trained,) = read_samples(args.samples), read([args.path], args.step)
     shown = covered(trained, samples)
-    console.print(
+    say(
         f"critics' mean spread in visited states: {shown.pessimist:.4g} at the pessimist's "
-        f"actions, {shown.optimist:.4g} at the optimist's",
-        soft_wrap=True,
+        f"actions, {shown.optimist:.4g} at the optimist's"
     )
-    console.print(str(draw.coverage(shown.plane, args.plot / "coverage.png")), soft_wrap=True)
+    say(str(draw.coverage(shown.plane, args.plot / "coverage.png")))
     return 0
 
 
@@ -195,13 +193,12 @@ def saturation(argv: list[str]) -> int:
     for policy in policies:
         before, executed = np.abs(policy.before), np.abs(policy.actions)
         share = f"{(executed > 0.99).mean():.1%} of executed actions beyond 0.99"
-        console.print(
+        say(
             f"{policy.label}: mean |x| before tanh {before.mean():.3g}, {(before > 2).mean():.1%} "
-            f"beyond 2; {share}",
-            soft_wrap=True,
+            f"beyond 2; {share}"
         )
     path = draw.saturation(policies, title, args.plot / "saturation.png")
-    console.print(str(path), soft_wrap=True)
+    say(str(path))
     return 0
 
 
@@ -210,7 +207,7 @@ def gaussians(argv: list[str]) -> int:
     args = parse_picture(Parser(prog="dualac theory gaussians", allow_abbrev=False), argv)
     from dualac.inspection.theory_figures import gaussians as transformed
 
-    console.print(str(transformed(args.plot)), soft_wrap=True)
+    say(str(transformed(args.plot)))
     return 0
 
 
