@@ -17,7 +17,6 @@ PESSIMISM = 3  # its stream of keys, beside the three that init is split into
 
 
 def init(row: Algorithm, spec: Spec, key: Key) -> State:
-    """Make the state of all parts."""
     k_policy, k_explorer, k_critic = jax.random.split(key, 3)
     return State(
         row.pessimism.init(jax.random.fold_in(key, PESSIMISM)),
@@ -39,7 +38,6 @@ def reset(
 
 
 def diagnose(row: Algorithm, state: State, batch: Transition) -> Metrics:
-    """Measure what is too expensive for every update."""
     qs = row.critic.values(state.critic.online.params, batch.obs, batch.action).mean(axis=-1)
     actors = {
         "actor": getattr(state.policy, "actor", None),
@@ -70,7 +68,6 @@ def begin(key: Key) -> tuple[()]:
 def explore(
     row: Algorithm, state: State, memory: tuple[()], obs: Array, key: Key
 ) -> tuple[Array, tuple[()]]:
-    """Return the explorer's action."""
     return row.explorer.act(state.explorer, agent_view(row, state), obs, key), memory
 
 
@@ -82,12 +79,10 @@ def exploit(row: Algorithm, state: State, memory: tuple[()], obs: Array) -> tupl
 
 
 def value(row: Algorithm, state: State, obs: Array, action: Array) -> Array:
-    """Return the critics' mean."""
     return row.critic.values(state.critic.online.params, obs, action).mean(axis=(0, -1))
 
 
 def observe_return(row: Algorithm, state: State, episode_return: Array, key: Key) -> State:
-    """Have the pessimism learn from an episode's return."""
     pessimism = row.pessimism.observe_return(state.pessimism, episode_return, key)
     return state._replace(pessimism=pessimism)
 

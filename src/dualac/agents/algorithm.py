@@ -27,13 +27,9 @@ class Algorithm:
     gamma: float = 0.99
     """discount of future rewards (gamma)"""
     judged: Literal["policy", "explorer"] = "policy"
-    """who is evaluated, and acts in the TD target; the only-optimist ablation has the explorer
-    there
-    """
+    """who is evaluated, and acts in the TD target; the explorer for the only-optimist ablation"""
     explorer_restart_every: int = 0
-    """environment steps after which the explorer alone starts afresh, 0 is never; the authors'
-    public code has 25000
-    """
+    """steps after which the explorer alone starts afresh, 0 is never; the public code has 25000"""
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit when the row is built, not when it trains."""

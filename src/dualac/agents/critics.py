@@ -36,8 +36,7 @@ class Regression(NamedTuple):
 class Critic(ABC):
     """`k` critics, their optimiser and their slow copies. A kind adds its loss and upper bound."""
 
-    # The field that says most about its kind: lists show it even where it is at its default.
-    headline: ClassVar[str | None] = None
+    headline: ClassVar[str | None] = None  # the field that lists show even at its default
 
     k: int = 2
     """how many critics (k)"""
@@ -119,9 +118,7 @@ class Scalar(Critic):
     """Critics of one number: loss = mean over the batch of sum_i (q_i - y)^2."""
 
     ensemble_stat: Stat = "std"
-    """what an optimist's beta_o weighs: the critics' standard deviation, or their variance, as the
-    paper's theorem has it
-    """
+    """what beta_o weighs: the critics' standard deviation, or their variance, the theorem's"""
 
     @property
     def upper_bound_needs_two(self) -> bool:
@@ -151,9 +148,7 @@ class Quantile(Critic):
     n: int = 100
     """quantiles of each critic (K)"""
     upper_bound: Literal["epistemic", "aleatoric", "both"] = "epistemic"
-    """what an optimist adds to the mean: the critics' disagreement, the spread of the return
-    itself, or both
-    """
+    """what an optimist adds to the mean: the critics' disagreement, the return's spread, or both"""
     kappa: float = 1.0
     """where the Huber loss turns from a square to a line (kappa)"""
 

@@ -41,8 +41,7 @@ class Explorer(ABC):
     # Whether it reads `AgentView.upper`: without, settings of the upper bound are refused.
     uses_upper_bound: ClassVar[bool] = False
 
-    # The field that says most about its kind: lists show it even where it is at its default.
-    headline: ClassVar[str | None] = None
+    headline: ClassVar[str | None] = None  # the field that lists show even at its default
 
     @property
     def learns(self) -> bool:
@@ -101,9 +100,7 @@ class Noise(Explorer):
     """The policy's best action with noise: clip(pi(s) + N(0, sigma^2), -1, 1)."""
 
     sigma: float = 0.1
-    """standard deviation of the noise (sigma); TD3's authors use 0.1, the DAC paper's table prints
-    0.5
-    """
+    """standard deviation of the noise (sigma); TD3's authors use 0.1, the DAC paper prints 0.5"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -131,9 +128,7 @@ class UpperBoundShift(Explorer):
     optimism: float = 4.36
     """weight of the critics' spread in the upper bound (beta_UB)"""
     shift: float = 3.69
-    """length of the step in standard deviations (c); the paper's table calls it the KL
-    constraint
-    """
+    """length of the step in standard deviations (c); the paper's table calls it KL constraint"""
     kl: float | None = None
     """the KL to keep instead of the step's length (delta): c = sqrt(2 delta)"""
 

@@ -42,9 +42,7 @@ class OptimisticActor(Explorer):
     uses_upper_bound: ClassVar[bool] = True
     headline: ClassVar[str | None] = "target_kl"
     form: Literal["perturbation", "simple", "deterministic", "independent"] = "perturbation"
-    """how it departs from the pessimist: shift and multiplier (the paper), shift only, shift and no
-    noise, or not tied to it: a second whole actor
-    """
+    """shift and multiplier (the paper), shift only, shift without noise, or a second whole actor"""
     hidden: tuple[int, ...] = (256, 256)
     """widths of its hidden layers"""
     lr: float = 3e-4
@@ -64,17 +62,11 @@ class OptimisticActor(Explorer):
     controller: Literal["own", "executed"] = "own"
     """which deviation the KL of the two duals sees: before or after std_multiplier"""
     largest_kl_weight: float | None = None
-    """the KL weight counts for no more than this in the actor's loss; the authors' public code has
-    20
-    """
+    """the most that the KL weight counts for in the actor's loss; the public code has 20"""
     barrier: bool = False
-    """push optimism up where it comes within 0.001 of the pessimist's, as the authors' public code
-    does
-    """
+    """push optimism up within 0.001 of the pessimist's, as the authors' public code does"""
     optimistic_entropy: bool = False
-    """pay it for entropy as the policy is paid, -alpha log pi_o; one line of the paper's derivation
-    has it, its algorithm and every code do not
-    """
+    """pay it -alpha log pi_o; only one line of the paper's derivation has it"""
 
     def __post_init__(self) -> None:
         super().__post_init__()

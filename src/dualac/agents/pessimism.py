@@ -64,8 +64,7 @@ def require_disagreement(critics: int, weighed: bool, field: str = "beta") -> No
 class Pessimism(ABC):
     """An attitude to risk: a frozen dataclass with `backup` and `objective`."""
 
-    # The field that says most about its kind: lists show it even where it is at its default.
-    headline: ClassVar[str | None] = None
+    headline: ClassVar[str | None] = None  # the field that lists show even at its default
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -109,13 +108,9 @@ class Fixed(Pessimism):
     backup_beta: float | None = None
     """another weight for the TD target only"""
     climbs: Literal["certainty", "first"] = "certainty"
-    """what the actor climbs: the certainty of all critics, or the first critic alone, as TD3's
-    does
-    """
+    """what the actor climbs: the certainty of all critics, or the first critic alone, as TD3's"""
     ensemble_stat: Stat = "std"
-    """what beta weighs: the critics' standard deviation, or their variance, as the paper's theorem
-    has it
-    """
+    """what beta weighs: the critics' standard deviation, or their variance, the theorem's"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -146,23 +141,17 @@ class Fixed(Pessimism):
 class ExactCertainty(Pessimism):
     """The certainty equivalent itself: Q_mu + (1/t) log E_i e^(t (q_i - Q_mu)).
 
-    Fixed is an approximation of it. The theorem has t = 2 beta, which is about
-    Q_mu + beta Q_sigma^2: a variance, whose weight depends on the scale of the rewards. Fixed has
-    the deviation Q_sigma. To stand in its place, t = 2 beta / S here: S is the mean of Q_sigma
-    over the batch and a constant to all gradients. That is about Q_mu + beta Q_sigma^2 / S, which
-    scales with the rewards, and is Fixed(beta) where the critics disagree as much as they usually
-    do. Where they come to disagree more, it falls twice as fast as Fixed: a square, not a line.
+    The theorem has t = 2 beta, which is about Q_mu + beta Q_sigma^2: a variance, whose weight
+    depends on the scale of the rewards. Here t = 2 beta / S, where S is the mean of Q_sigma over
+    the batch and a constant to all gradients. That is about Q_mu + beta Q_sigma^2 / S, which scales
+    with the rewards, and is Fixed(beta) where the critics disagree as much as they usually do.
     It lies between the critics. Its gradient is a softmax over them, and finite where they agree.
     """
 
     beta: float
-    """attitude to risk, as in Fixed: at the usual spread, and for a small beta, the weight of the
-    critics' spread
-    """
+    """attitude to risk, as in Fixed: at the usual spread the weight of the critics' spread"""
     unit: Literal["spread", "value"] = "spread"
-    """what beta is measured in: the critics' usual spread (t = 2 beta / S), or values themselves,
-    as the paper's theorem says (t = 2 beta)
-    """
+    """what beta is measured in: the usual spread (t = 2 beta / S), or values (t = 2 beta)"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -228,9 +217,7 @@ class DualDescent(Pessimism):
     headline: ClassVar[str | None] = "start"
 
     start: float = -0.5
-    """weight of the distance between two critics (b) before the first update, the paper's initial
-    pessimism
-    """
+    """weight of the distance between critics (b) before the first update; the paper's"""
     lr: float = 1e-4
     """Adam's learning rate"""
     b1: float = 0.9

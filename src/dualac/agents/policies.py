@@ -30,8 +30,7 @@ class Policy(ABC):
     stochastic: ClassVar[bool]  # whether it is a distribution, and so has `distribution`
     targets_wait: ClassVar[bool]  # whether the critics' slow copies move only when the actor does
 
-    # The field that says most about its kind: lists show it even where it is at its default.
-    headline: ClassVar[str | None] = None
+    headline: ClassVar[str | None] = None  # the field that lists show even at its default
 
     hidden: tuple[int, ...] = (256, 256)
     """widths of the actor's hidden layers"""
@@ -118,9 +117,7 @@ class Soft(Policy):
     entropy_per_dim: float = -0.5
     """target entropy for each action dimension (H* = this times A)"""
     successor: Literal["sample", "mode"] = "sample"
-    """the next action of the TD target: a sample, paid for its entropy, or tanh(mu) without entropy
-    (the deterministic-pessimist ablation)
-    """
+    """next action of the TD target: a sample, paid for its entropy, or tanh(mu) without entropy"""
 
     def __post_init__(self) -> None:
         super().__post_init__()

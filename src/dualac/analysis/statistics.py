@@ -5,7 +5,7 @@ Scores are an array whose last two axes are (seeds, tasks). NaN is a seed that i
 random number comes from the generator that is given: the same generator, the same interval.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +32,11 @@ class Interval(NamedTuple):
     low: float
     high: float
     defined: bool
+
+    def as_dict(self) -> dict[str, float]:
+        """Return the estimate and the ends, NaN where they are undefined."""
+        low, high = (self.low, self.high) if self.defined else (np.nan, np.nan)
+        return {"estimate": self.estimate, "low": low, "high": high}
 
 
 UNDEFINED = Interval(np.nan, np.nan, np.nan, False)
@@ -70,6 +75,11 @@ def task_means(scores: np.ndarray) -> np.ndarray:
     """Return the mean over seeds of each task."""
     finite = np.isfinite(scores)
     return _ratio(np.where(finite, scores, 0.0).sum(axis=-2), finite.sum(axis=-2))
+
+
+def mean_over_seeds(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the mean of rows, a seed each, over those that have a number at a place."""
+    return task_means(np.array(rows).T[:, :, None])[:, 0]
 
 
 AGGREGATES: dict[str, Statistic] = {
@@ -117,18 +127,13 @@ class Difference(NamedTuple):
     """How much higher our IQM is than theirs on common tasks, and what would separate the two."""
 
     interval: Interval
-    paired: bool
-    """whether seed i of ours was drawn together with seed i of theirs"""
-    seeds: float
-    """the number of seeds of each algorithm and task, on average"""
+    paired: bool  # whether seed i of ours was drawn together with seed i of theirs
+    seeds: float  # of each algorithm and task, on average
+    # More seeds of each that would separate the two at the observed spread; 0 where they are apart,
+    # NaN where one seed shows no spread.
     more_seeds: float
-    """more seeds of each algorithm and task that would separate the two at the observed spread; 0
-    where they are apart, NaN where one seed shows no spread
-    """
+    # Whether so few seeds show no spread: successes of ten episodes are often equal by chance.
     flat: bool = False
-    """whether so few seeds show no spread at all: successes of ten episodes are often equal by
-    chance
-    """
 
     @property
     def separable(self) -> bool:

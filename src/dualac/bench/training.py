@@ -52,8 +52,8 @@ class TimedLearner(Learner):
 def undisturbed(algorithm: str, task: str, *, steps: int, warmup: int, replay_ratio: int) -> Run:
     """Return a run that is not disturbed by evaluations, logs or checkpoints while it is timed."""
     row, task = find_algorithm(algorithm), canonical(task)
-    lengths = {"steps": steps, "warmup": warmup, "replay_ratio": replay_ratio}
-    rare = dict.fromkeys(("eval_every", "log_every", "checkpoint_every"), NEVER)
+    lengths: dict[str, Any] = {"steps": steps, "warmup": warmup, "replay_ratio": replay_ratio}
+    rare: dict[str, Any] = dict.fromkeys(("eval_every", "log_every", "checkpoint_every"), NEVER)
     return Run("timed", row, task, **lengths, **rare, protocol=Protocol(eval_episodes=1))
 
 

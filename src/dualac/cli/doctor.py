@@ -226,9 +226,9 @@ def _tiny_run() -> Any:
     from dualac.agents import ALGORITHMS, OptimisticActor, Scalar, Soft
     from dualac.training.run import Run
 
-    tiny = {"explorer": OptimisticActor(hidden=(8,)), "critic": Scalar(hidden=(8,))}
+    tiny: dict[str, Any] = {"explorer": OptimisticActor(hidden=(8,)), "critic": Scalar(hidden=(8,))}
     row = replace(ALGORITHMS["dac"], policy=Soft((8,)), **tiny)
     task = "dmc/cartpole-swingup" if version("dm_control") else "gym/Pendulum-v1"
-    sizes = {"steps": 40, "warmup": 10, "batch_size": 8}
-    rare = {"eval_every": 1000, "checkpoint_every": 1000}
+    sizes: dict[str, Any] = {"steps": 40, "warmup": 10, "batch_size": 8}
+    rare: dict[str, Any] = {"eval_every": 1000, "checkpoint_every": 1000}
     return Run("doctor", row, task, **sizes, **rare, protocol=envs.Protocol(eval_episodes=1))

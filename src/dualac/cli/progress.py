@@ -3,8 +3,7 @@
 import math
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from rich.console import Console
 from rich.live import Live
@@ -27,11 +26,8 @@ class Column(NamedTuple):
     form: str
 
 
-RISK = tuple(
-    Column(metric.symbol, metric.columns[0], metric.form)
-    for metric in METRICS.values()
-    if metric.symbol
-)
+SHOWN = [metric for metric in METRICS.values() if metric.symbol]
+RISK = [Column(metric.symbol, metric.columns[0], metric.form) for metric in SHOWN]
 COLUMNS = (
     Column("eval", "eval/mean_reward", "{:.1f}"),
     Column("return", "rollout/ep_rew_mean", "{:.1f}"),
@@ -58,14 +54,9 @@ class OnScreen:
             self._live.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         if self._live:
-            self._live.__exit__(kind, error, trace)
+            self._live.__exit__(*error)
 
 
 class Display(OnScreen):
@@ -112,17 +103,12 @@ class Display(OnScreen):
 
     def _shown(self) -> list[Column]:
         """List the columns that at least one run has: SAC has no KL, most tasks no success."""
-        columns = [
-            column
-            for column in COLUMNS
-            if any(row.metrics.get(column.metric) is not None for row in self._rows.values())
-        ]
-        return [
-            column
-            for column in columns
-            if column.title != "bad"
-            or any(row.metrics.get(column.metric) for row in self._rows.values())
-        ]
+
+        def has(column: Column) -> bool:
+            values = [row.metrics.get(column.metric) for row in self._rows.values()]
+            return any(value is not None and (value or column.title != "bad") for value in values)
+
+        return [column for column in COLUMNS if has(column)]
 
     def _name(self, row: Progress) -> str:
         """Name a run by its seed, and by where it is if that differs."""
@@ -132,11 +118,8 @@ class Display(OnScreen):
     def _table(self) -> Table:
         table = Table(box=None, pad_edge=False)
         wide = self._console.width >= WIDE
-        columns = [
-            column
-            for column in self._shown()
-            if self._console.width >= MEDIUM or column.title != "return"
-        ]
+        narrow = self._console.width < MEDIUM
+        columns = [one for one in self._shown() if not (narrow and one.title == "return")]
         table.add_column("")
         for title in ([""] if wide else []) + ["step", "steps/s", "left"]:
             table.add_column(title, justify="right", no_wrap=True)

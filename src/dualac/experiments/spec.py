@@ -87,9 +87,7 @@ class Experiment:
     small: "Scale | None" = None
     """what `--scale small` makes of it: an evening on one small machine instead of a cluster"""
     order: Literal["longest-first", "as-planned"] = "longest-first"
-    """which runs begin first: the longest, so that no core waits at the end, or the plan's first,
-    so that what is done is always a fair comparison
-    """
+    """which runs begin first: the longest, or the plan's first, always a fair comparison"""
 
     def __post_init__(self) -> None:
         _check_fields(self)

@@ -81,11 +81,16 @@ def utility_figure(beta: float, values: Any, weights: Any) -> Worth:
     bent = about + margin * jnp.linspace(-8.0, 8.0, 161)
     x = jnp.sort(jnp.concatenate([even, jnp.clip(bent, low - margin, high + margin)]))
     worth = utility.value(values - about)
-    arrays = (x, utility.value(x - about), values, worth)
-    certainty = certainty_equivalent(values, utility, weights)
-    numbers = (mean(values, weights), mean(worth, weights), certainty)
-    title = f"{_attitude(beta)}, β = {beta:g}"
-    return Worth(title, *map(np.asarray, arrays), *map(float, numbers))
+    return Worth(
+        f"{_attitude(beta)}, β = {beta:g}",
+        np.asarray(x),
+        np.asarray(utility.value(x - about)),
+        np.asarray(values),
+        np.asarray(worth),
+        float(mean(values, weights)),
+        float(mean(worth, weights)),
+        float(certainty_equivalent(values, utility, weights)),
+    )
 
 
 def _attitude(beta: float) -> str:
@@ -167,15 +172,15 @@ def coverage(trained: Trained, samples: int) -> Covered:
     edges = np.linspace(*_range(embed(lived["obs"])), COLUMNS + 1)
     rows = np.linspace(-1.0, 1.0, ROWS + 1)
     states, column = _chosen(np.digitize(embed(lived["obs"]), edges[1:-1]))
-    fields = [
-        _by_column(np.asarray(field), column)
-        for field in _fields(row, state, lived["obs"][states], (rows[1:] + rows[:-1]) / 2)
-    ]
+    fields = _fields(row, state, lived["obs"][states], (rows[1:] + rows[:-1]) / 2)
+    disagree, pessimist, optimist = (_by_column(np.asarray(field), column) for field in fields)
     visited = np.column_stack([embed(lived["obs"][-samples:]), lived["action"][-samples:, 0]])
     played = [_played(loaded, optimistic, samples) for optimistic in (False, True)]
     first, second = (np.column_stack([embed(obs), action[:, 0]]) for obs, action in played)
     title = f"{loaded.run.name} on {describe(loaded)}"
-    plane = Coverage(title, name, edges, rows, *fields, visited, first, second)
+    plane = Coverage(
+        title, name, edges, rows, disagree, pessimist, optimist, visited, first, second
+    )
     return Covered(plane, *_spreads(row, state, jnp.asarray(lived["obs"][states])))
 
 

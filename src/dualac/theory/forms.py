@@ -69,10 +69,8 @@ def gaussian_forms(centre: Scalar, deviation: Scalar, beta: Scalar) -> Forms:
     """Return the certainty equivalents of a Gaussian value. There the variance form is exact."""
     centre, deviation, beta = floats(centre), floats(deviation), floats(beta)
     refuse(~(deviation >= 0.0), "a standard deviation is not negative")
-    refuse(
-        ~(jnp.isfinite(centre) & jnp.isfinite(deviation) & jnp.isfinite(beta)),
-        "mean, deviation and beta must be finite",
-    )
+    finite = jnp.isfinite(centre) & jnp.isfinite(deviation) & jnp.isfinite(beta)
+    refuse(~finite, "mean, deviation and beta must be finite")
     variance = deviation**2
     exact = centre + beta * variance
     return Forms(exact, centre + _log_premium(variance, beta), exact, centre + beta * deviation)

@@ -13,7 +13,6 @@ from dualac.analysis.data.scores import GRID, grid, held
 from dualac.analysis.figures.panels import mean_series, ratio_dashes
 from dualac.analysis.figures.style import inks
 from dualac.analysis.metrics import METRICS, Metric
-from dualac.analysis.statistics import Interval
 from dualac.analysis.summary.averages import clocks, overestimation
 from dualac.analysis.summary.panel import Panel
 from dualac.analysis.summary.summarise import Summary
@@ -63,20 +62,12 @@ def _panel_group(panel: Panel, group: Group) -> Data:
     return {
         "agent": group.agent,
         "name": panel.names()[label],
-        "bars": {name: _bar(interval) for name, interval in bars.items()},
+        "bars": {name: interval.as_dict() for name, interval in bars.items()},
         "profile": profile,
         "iqm": rounded(band.estimate),
         "low": rounded(band.low),
         "high": rounded(band.high),
         **{clock: rounded(values) for clock, values in panel.clocks[label].items()},
-    }
-
-
-def _bar(interval: Interval) -> Data:
-    return {
-        "estimate": interval.estimate,
-        "low": interval.low if interval.defined else None,
-        "high": interval.high if interval.defined else None,
     }
 
 
@@ -111,8 +102,8 @@ def _task_data(summary: Summary, task: str, groups: Sequence[Group]) -> Data:
     lines = []
     for group in groups:
         members = runs[group.label]
-        values = np.array([held(summary.board.curve(run), steps) for run in members])
-        mean = statistics.task_means(values.T[:, :, None])[:, 0]
+        values = [held(summary.board.curve(run), steps) for run in members]
+        mean = statistics.mean_over_seeds(values)
         seeds = [
             {"seed": run.seed, "y": rounded(row)} for run, row in zip(members, values, strict=True)
         ]
@@ -201,7 +192,7 @@ def share_data(rows: Sequence[Share], unit: str) -> list[Data]:
             "title": title,
             "x": unit,
             "rows": [
-                {"name": row.label, **_bar(row.interval), "strong": row.default}
+                {"name": row.label, **row.interval.as_dict(), "strong": row.default}
                 for row in rows
                 if row.panel == title
             ],

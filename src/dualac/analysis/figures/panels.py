@@ -239,8 +239,7 @@ def mean_series(logs: Sequence[dict[str, np.ndarray]], columns: Sequence[str]) -
 
 
 def _mean_curve(curves: Sequence[Curve], steps: np.ndarray) -> np.ndarray:
-    values = np.array([held(curve, steps) for curve in curves])
-    return statistics.task_means(values.T[:, :, None])[:, 0]
+    return statistics.mean_over_seeds([held(curve, steps) for curve in curves])
 
 
 def overestimations(groups: Sequence[Group], colours: Inks) -> Figure:

@@ -12,7 +12,6 @@ import numpy as np
 
 from dualac.analysis import statistics
 from dualac.analysis.data.groups import Group
-from dualac.analysis.statistics import Interval
 from dualac.analysis.summary import wording
 from dualac.analysis.summary.panel import Panel, generator
 from dualac.analysis.summary.summarise import Summary
@@ -45,11 +44,11 @@ def _rows_of_group(panel: Panel, group: Group) -> Rows:
         "seeds": wording.format_range(panel.seeds(group.label)),
     }
     rows = [
-        {**row, "statistic": name, "suite": "all", **_ends(interval)}
+        {**row, "statistic": name, "suite": "all", **interval.as_dict()}
         for name, interval in panel.aggregates[group.label].items()
     ]
     return rows + [
-        {**row, "statistic": "IQM", "suite": suite, **_ends(intervals[group.label])}
+        {**row, "statistic": "IQM", "suite": suite, **intervals[group.label].as_dict()}
         for suite, intervals in panel.suites.items()
     ]
 
@@ -76,15 +75,7 @@ def _task_row(summary: Summary, group: Group, task: str) -> dict[str, Any]:
         "seeds": len(finite),
         "of": sum(run.task == task for run in group.runs),
         "best": float(finite.max()) if finite.size else math.nan,
-        **_ends(interval),
-    }
-
-
-def _ends(interval: Interval) -> dict[str, Any]:
-    return {
-        "estimate": interval.estimate,
-        "low": interval.low if interval.defined else math.nan,
-        "high": interval.high if interval.defined else math.nan,
+        **interval.as_dict(),
     }
 
 

@@ -20,7 +20,7 @@ def clocks(runs: Sequence[RunRecord], steps: np.ndarray) -> dict[str, np.ndarray
         readings = [clock_at(run, name, steps) for run in runs if name in run.training]
         readings = [reading for reading in readings if np.isfinite(reading).any()]
         if readings:
-            averages[clock] = _mean_over_runs(readings)
+            averages[clock] = statistics.mean_over_seeds(readings)
     return averages
 
 
@@ -44,8 +44,4 @@ def overestimation(group: Group, tasks: Sequence[str], steps: np.ndarray) -> np.
             divisor = np.where(truth > 0, truth, 1.0)
             ratio = np.where(truth > 0, value.returns / divisor, np.nan)
             rows.append(held(value._replace(returns=ratio), steps))
-    return _mean_over_runs(rows) if rows else np.full(len(steps), np.nan)
-
-
-def _mean_over_runs(rows: Sequence[np.ndarray]) -> np.ndarray:
-    return statistics.task_means(np.array(rows)[:, :, None].transpose(1, 0, 2))[:, 0]
+    return statistics.mean_over_seeds(rows) if rows else np.full(len(steps), np.nan)

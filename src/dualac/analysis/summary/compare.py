@@ -182,8 +182,7 @@ def _rows(sides: list[Side], board: Board, task: str, step: float) -> list[Row]:
 def _mean_curve(side: Side, board: Board, task: str, step: float) -> np.ndarray:
     curves = [board.curve(run) for run in side.on(task)]
     steps = grid(curves, step, MOST_POINTS)
-    values = np.stack([held(curve, steps) for curve in curves], axis=1)
-    return statistics.task_means(values[:, :, None])[:, 0]
+    return statistics.mean_over_seeds([held(curve, steps) for curve in curves])
 
 
 def sparkline(values: np.ndarray, scale: np.ndarray, width: int = WIDTH) -> str:
