@@ -5,9 +5,12 @@ tries the same examples each time. It is set in the environment before anything 
 the processes which tests start inherit it.
 """
 
+import atexit
 import os
+import shutil
 import socket
 import sys
+import tempfile
 
 import hypothesis
 import pytest
@@ -15,6 +18,8 @@ import pytest
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ["MPLBACKEND"] = "agg"
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="dualac-state-")  # not the user's own
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 os.environ.pop("MUJOCO_GL", None)  # a test that draws asks for it itself
 
 hypothesis.settings.register_profile("dualac", derandomize=True, deadline=None, database=None)

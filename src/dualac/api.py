@@ -1,5 +1,6 @@
 """The library as Python sees it: `train`, `load_policy`, `make_env`, `make_agent`."""
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -18,7 +19,7 @@ from dualac.runs.state import read_status, require_resumable
 from dualac.training.loop import train as _train
 from dualac.training.policy import LoadedPolicy, load_policy
 from dualac.training.presets import default_run, find_algorithm
-from dualac.training.run import Run, prepare
+from dualac.training.run import Run, describe_edits, prepare
 from dualac.types import Agent, Spec
 
 __all__ = ["FinishedRun", "LoadedPolicy", "load_policy", "make_agent", "make_env", "train"]
@@ -76,6 +77,7 @@ def train(
     checkpoint_every: int | None = None,
     protocol: Protocol | None = None,
     out: str | Path = "runs/default",
+    trust: bool = False,
     quiet: bool = False,
 ) -> FinishedRun:
     """Train one seed in this process, or continue it if `out` already holds this very run.
@@ -83,7 +85,8 @@ def train(
     `algorithm` is a row of the table or a preset by name, or a row of your own (then give it a
     `name`). What is None has the default of `Run`, or the preset's. The bits depend on how many
     cores this process may use; the command line confines each seed to one. SIGINT and SIGTERM
-    write a checkpoint and raise `Interrupted`.
+    write a checkpoint and raise `Interrupted`. `trust` runs the code of a run in `out` that was
+    made elsewhere.
     """
     values = {
         "seed": seed,
@@ -101,7 +104,7 @@ def train(
         "protocol": protocol,
         "protocol.eval_episodes": eval_episodes,
     }
-    return _finish(_make_run(algorithm, task, name, values), Path(out), quiet=quiet)
+    return _finish(_make_run(algorithm, task, name, values), Path(out), trust=trust, quiet=quiet)
 
 
 def _make_run(
@@ -116,13 +119,15 @@ def _make_run(
     return replaced(run, {key: value for key, value in values.items() if value is not None})
 
 
-def _finish(run: Run, out: Path, *, quiet: bool) -> FinishedRun:
+def _finish(run: Run, out: Path, *, trust: bool, quiet: bool) -> FinishedRun:
     """Take a run to its end, from wherever it is."""
     # A task that cannot be made leaves nothing behind.
     env = envs.make(run.task, protocol=run.protocol)
     with ignoring_errors():
         env.close()
-    path = prepare(run, out)
+    path = prepare(run, out, trust=trust)
+    if edits := describe_edits(run, out):
+        warnings.warn(edits, stacklevel=3)
     require_resumable(path)
     if read_status(path, run.steps).state != "done":
         with Display(Console(markup=False), quiet=quiet) as display:

@@ -44,7 +44,6 @@ COMMANDS: dict[str, Command] = {
 
 def main(argv: list[str] | None = None, commands: Mapping[str, Command] = COMMANDS) -> NoReturn:
     """Run the `dualac` command. Every error is one line; its code is the exit code."""
-    sys.path.insert(0, os.getcwd())  # where a user's own `module:Id` stands
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, raise_ctrl_c)
     try:

@@ -81,6 +81,15 @@ def add_options(
     return [option._replace(path=prefix + option.path) for option in added]
 
 
+def add_trust(parser: Parser) -> None:
+    """Add the consent to run the code that a directory names."""
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="run the code of a run that was made elsewhere; each file is named with its digest",
+    )
+
+
 def parse_option(option: Option, text: str) -> Any:
     try:
         return parse(option.hint, text)

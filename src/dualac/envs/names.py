@@ -22,10 +22,9 @@ gym/<module>:<id>
 from __future__ import annotations
 
 import re
-from importlib import import_module
 from importlib.util import find_spec
 
-from dualac.envs.foreign import is_ctrl_c
+from dualac.envs.foreign import import_module, is_ctrl_c
 from dualac.envs.tasks import DMC, GYM, GYM_BOX2D, METAWORLD, MYOSUITE, MYOSUITE_IDS, TASK_SETS
 from dualac.errors import UsageError
 from dualac.parts.text import nearest

@@ -13,6 +13,7 @@ from dualac.experiments.survey import Unit
 from dualac.machine import compilation
 from dualac.machine.fingerprint import versions
 from dualac.parts.as_json import to_json
+from dualac.parts.fields import former_origin_of
 from dualac.runs.files import write_json
 from dualac.training.replay import replay_bytes
 from dualac.training.run import Run
@@ -128,6 +129,6 @@ def _name_of(question: dict[str, Any]) -> str:
 def _question(run: Run) -> dict[str, Any]:
     obs, actions = sizes(run.task)
     return {
-        "algorithm": to_json(run.algorithm),
+        "algorithm": to_json(run.algorithm, origin=former_origin_of),
         "load": {"obs": obs, "actions": actions, "batch": run.batch_size, "replay_ratio": CALL},
     }

@@ -158,8 +158,8 @@ class Trained(NamedTuple):
     lived: Arrays
 
 
-def read(path: Path, step: int | None = None) -> Trained:
-    loaded = load_agent(path, step)
+def read(path: Path, step: int | None = None, *, trust: bool = False) -> Trained:
+    loaded = load_agent(path, step, trust=trust)
     return Trained(loaded, Checkpoints(path, *loaded.run.identities()).transitions(loaded.step))
 
 

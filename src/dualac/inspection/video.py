@@ -20,7 +20,9 @@ DRAW = (
 INSTALL = "install EGL (Debian: libegl1) or OSMesa (libosmesa6)"
 
 
-def film(run: Path, out: Path, seed: int = 0, step: int | None = None) -> float:
+def film(
+    run: Path, out: Path, seed: int = 0, step: int | None = None, *, trust: bool = False
+) -> float:
     """Write one episode of a run's policy as an mp4; return its return."""
     # Without this it forks with Python code in the child, which JAX's threads forbid.
     os.environ["IMAGEIO_FFMPEG_NO_PREVENT_SIGINT"] = "1"
@@ -33,7 +35,7 @@ def film(run: Path, out: Path, seed: int = 0, step: int | None = None) -> float:
         raise UsageError(f"a film is an mp4: {out} should end in .mp4")
     if seed < 0:
         raise UsageError(f"--seed must be at least 0, not {seed}")
-    policy = load_policy(run, step)
+    policy = load_policy(run, step, trust=trust)
     backend = render_backend()
     # Gymnasium's tasks bring their own ways of drawing.
     if backend is None and not policy.run.task.startswith("gym/"):

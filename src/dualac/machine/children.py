@@ -55,7 +55,8 @@ class Child:
         self._messages: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self._deliver = deliver or (lambda _, message: self._messages.put(message))
         self.process: subprocess.Popen[str] = start(
-            [sys.executable, "-m", module, *arguments],
+            # -P: no module is looked for in the working directory, which may be anybody's.
+            [sys.executable, "-P", "-m", module, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -23,6 +23,9 @@ PART, SOURCE = (
 )  # the JSON keys that name a dataclass, and the SHA-256 of the file where it is a user's own
 
 
+OWN = "own:"  # before the class of a user's own, where its file does not count
+
+
 def fitted(hint: Any, value: Any, name: str) -> Any:
     """Return the value as one of this type, where it is one but for its spelling: 3.0 or NumPy's 3
     for 3, a list for a tuple. Else raise an error.
@@ -123,16 +126,28 @@ def _derived(kind: type) -> Iterator[type]:
         yield kind
 
 
-def origin_of(kind: type | None) -> dict[str, str]:
-    """Return what names a part: its class, and for a user's own the file that defines it, whose
-    content must stay what it was.
+def origin_of(kind: type) -> dict[str, str]:
+    """Return what names a part: its class, and for a user's own the file that defines it, by name
+    and digest.
     """
-    if kind is None:
-        return {}
-    path = user_files.source(kind)
-    return {PART: part_name(kind)} | (
-        {} if path is None else {SOURCE: user_files.loaded_digest(path)}
-    )
+    code = user_files.code_of(kind)
+    if code is None:
+        return {PART: kind.__name__}
+    return {PART: f"{code.main}:{kind.__name__}", SOURCE: code.digest}
+
+
+def former_origin_of(kind: type) -> dict[str, str]:
+    """Return what named a part before runs kept copies: a user's own file by its absolute path."""
+    code = user_files.code_of(kind)
+    if code is None:
+        return {PART: kind.__name__}
+    return {PART: part_name(kind), SOURCE: code.main_digest}
+
+
+def plain_origin_of(kind: type) -> dict[str, str]:
+    """Return what a part is called wherever its file is and whatever else that says."""
+    own = user_files.source(kind) is not None
+    return {PART: OWN + kind.__name__ if own else kind.__name__}
 
 
 def part_name(kind: type) -> str:

@@ -63,6 +63,15 @@ def replaced(thing: Any, changes: dict[str, Any]) -> Any:
     return dataclasses.replace(thing, **new)
 
 
+def parts_of(thing: Any) -> Iterator[Any]:
+    """List a tree's dataclasses, itself among them."""
+    yield thing
+    for f in dataclasses.fields(thing):
+        value = getattr(thing, f.name)
+        if dataclasses.is_dataclass(value):
+            yield from parts_of(value)
+
+
 def changes(one: Any, other: Any, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
     """List where two trees differ: the path, and what stands there in each. Parts of different
     kinds differ as wholes.

@@ -18,6 +18,7 @@ TRAINING = "train.jsonl"
 EVENTS = "events.jsonl"
 CHECKPOINTS = "checkpoints"
 TENSORBOARD = "tensorboard"
+CODE = "code"  # copies of the user's own files that define its parts
 DONE = "DONE"
 FAILED = "FAILED"
 LOCK = "lock"

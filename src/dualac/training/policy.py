@@ -64,9 +64,9 @@ class LoadedAgent(NamedTuple):
     damaged: list[str]  # a sentence for each newer checkpoint that cannot be read
 
 
-def load_agent(path: Path, step: int | None = None) -> LoadedAgent:
+def load_agent(path: Path, step: int | None = None, *, trust: bool = False) -> LoadedAgent:
     """Load the agent of a run's newest checkpoint, or of the one at `step`."""
-    run = load(path)
+    run = load(path, trust=trust)
     snapshot, damaged = Checkpoints(path, *run.identities()).peek(step)
     obs_dim = snapshot.arrays[EPISODE + "obs"].shape[0]
     action_dim = snapshot.arrays[EPISODE + "actions"].shape[1]
@@ -121,6 +121,9 @@ class LoadedPolicy:
         return obs
 
 
-def load_policy(path: str | Path, step: int | None = None) -> LoadedPolicy:
-    """Load the policy of a run's newest checkpoint, or of the one at `step`."""
-    return LoadedPolicy(load_agent(Path(path), step))
+def load_policy(path: str | Path, step: int | None = None, *, trust: bool = False) -> LoadedPolicy:
+    """Load the policy of a run's newest checkpoint, or of the one at `step`.
+
+    A run that was made elsewhere may name code of its own, which is run only with `trust`.
+    """
+    return LoadedPolicy(load_agent(Path(path), step, trust=trust))

@@ -54,7 +54,7 @@ class Rollout:
 
     def _open(self, together: int) -> None:
         path, flags = self.path, self._flags
-        self.run: Run = load(path)
+        self.run: Run = load(path, trust=flags.trust)
         self.env = Guarded(self.run.task, self.run.protocol, isolated=flags.isolated)
         self.eval_env = Guarded(self.run.task, self.run.protocol, isolated=flags.isolated)
         self.evaluator = Evaluator(self.eval_env)

@@ -11,12 +11,15 @@ from typing import Any, Literal, NamedTuple, final
 
 from dualac.agents.algorithm import Algorithm
 from dualac.envs import Protocol
+from dualac.envs.foreign import remember_module, require_module
 from dualac.errors import DataError, DualacError, UsageError
 from dualac.machine.disk import refusal
-from dualac.parts.as_json import difference, from_json, to_json
-from dualac.parts.fields import PART, check_fields
+from dualac.parts import user_files
+from dualac.parts.as_json import Origin, difference, from_json, to_json
+from dualac.parts.fields import PART, check_fields, former_origin_of, plain_origin_of
+from dualac.parts.paths import parts_of
 from dualac.runs.files import Permit, read_object, unchecked, write_json
-from dualac.runs.layout import NAME, SPEC, TASK, checkpoint_steps, run_path
+from dualac.runs.layout import CODE, NAME, SPEC, TASK, checkpoint_steps, run_path
 from dualac.runs.lock import owned
 from dualac.runs.spec import FREE
 from dualac.runs.versions import with_defaults
@@ -117,11 +120,12 @@ class Run:
         every = self.algorithm.explorer_restart_every
         return every > 0 and step > 0 and step % every == 0
 
-    def identity(self, until: int | None = None) -> str:
+    def identity(self, until: int | None = None, origin: Origin = plain_origin_of) -> str:
         """Return the SHA-256 of everything that decides the numbers, or those `until` a step.
 
         A reset that is still to come has changed none of them. Defaults are left out: a version
-        that adds a field leaves the older runs what they were.
+        that adds a field leaves the older runs what they were. Of a part of the user's own the
+        values count, not its file.
         """
         chosen = {
             f.name: getattr(self, f.name)
@@ -131,17 +135,22 @@ class Run:
         if until is not None and "resets" in chosen:
             chosen["resets"] = tuple(step for step in self.resets if step < until)
             chosen = {name: value for name, value in chosen.items() if name != "resets" or value}
-        spec = {name: _spelt(value) for name, value in chosen.items()}
+        spec = {name: _spelt(value, origin) for name, value in chosen.items()}
         spec[PART] = type(self).__name__
         return hashlib.sha256(
             json.dumps(spec, sort_keys=True, separators=(",", ":")).encode()
         ).hexdigest()
 
     def identities(self) -> list[str]:
-        """Its own, then those it had if its schedule of resets was once shorter: what a checkpoint
-        may carry.
+        """List what a checkpoint of this run may carry.
+
+        Its own identity, those it had if its schedule of resets was once shorter, and those of a
+        time when the file of a user's own part counted.
         """
-        return [self.identity(), *(self.identity(step) for step in self.resets)]
+        moments = (None, *self.resets)
+        origins: tuple[Origin, ...] = (plain_origin_of, former_origin_of)
+        names = [self.identity(step, origin) for origin in origins for step in moments]
+        return list(dict.fromkeys(names))
 
     def goes_on(self, there: "Run") -> bool:
         """Whether what is there is this run, as far as both go; one that is to go further may have
@@ -170,6 +179,8 @@ class Flags(NamedTuple):
     """where the replay is: on the device that learns, or in a file beside the run, which is gone
     with the process
     """
+    trust: bool = False
+    """run the code that the run's directory names, whoever wrote it"""
 
     def spelt(self) -> str:
         """As a worker takes them."""
@@ -180,29 +191,62 @@ USUAL = Flags()
 
 
 @functools.lru_cache(maxsize=4096, typed=True)  # True is not 1 in JSON
-def _spelt(value: Any) -> Any:
+def _spelt(value: Any, origin: Origin) -> Any:
     """Return a field as JSON; remembered, since the runs of an experiment share their rows."""
-    return to_json(value, defaults=False)
+    return to_json(value, defaults=False, origin=origin)
 
 
-def prepare(run: Run, out: Path) -> Path:
+def prepare(run: Run, out: Path, *, trust: bool = False) -> Path:
     """Make the directory of a run, if need be, and return it.
 
-    One that holds another run is refused; one that holds this run, perhaps shorter, is continued.
+    One that holds another run is refused; one that holds this run, perhaps shorter, is continued,
+    with the copy that it has of a user's own file. What the run names is the user's own: it is
+    remembered.
     """
     path = run.directory(out)
-    existing = require_same(run, out)
-    if existing and existing.steps >= run.steps:
-        run = dataclasses.replace(run, steps=existing.steps, resets=existing.resets)
+    existing = require_same(run, out, trust=trust)
+    remember_module(run.task)
+    if existing:
+        run = dataclasses.replace(run, algorithm=existing.algorithm)
+        if existing.steps >= run.steps:
+            run = dataclasses.replace(run, steps=existing.steps, resets=existing.resets)
     if run == existing:
         return path
+    spec = to_json(run)
+    if existing:  # in the words of the version that made its copy
+        spec["algorithm"] = read_object(path / SPEC)["algorithm"]
     try:
         path.mkdir(parents=True, exist_ok=True)
         with owned(path):
-            write_json(path / SPEC, to_json(run))
+            if not existing:
+                user_files.keep(own_code(run), path / CODE)
+            write_json(path / SPEC, spec)
     except OSError as error:
         raise refusal(path, error) from None
     return path
+
+
+def own_code(run: Run) -> list[user_files.Code]:
+    """Return the user's own files that define parts of a run, each once."""
+    codes = [user_files.code_of(type(part)) for part in parts_of(run.algorithm)]
+    return list({code.key: code for code in codes if code}.values())
+
+
+def describe_edits(run: Run, out: Path) -> str:
+    """Say in what a user's own files differ from the copies that an existing run goes on with."""
+    path = run.directory(out)
+    if not (path / SPEC).exists():
+        return ""
+    names = []
+    for ours, theirs in zip(own_code(run), own_code(load(path)), strict=False):
+        if files := user_files.difference(ours, theirs):
+            names.append(f"{files} of {ours.folder}")
+    if not names:
+        return ""
+    return (
+        f"{', '.join(names)} differs from what {path} was made with, which goes on with its own "
+        f"copy, {path / CODE}; choose another --out for the new code"
+    )
 
 
 def record_task(path: Path, task: dict[str, Any], permit: Permit = unchecked) -> None:
@@ -223,29 +267,33 @@ def record_task(path: Path, task: dict[str, Any], permit: Permit = unchecked) ->
         write_json(file, task, permit)
 
 
-def require_same(run: Run, out: Path) -> Run | None:
+def require_same(run: Run, out: Path, *, trust: bool = False) -> Run | None:
     """Return the run that is already where this one would go; refuse another run there."""
     path = run.directory(out)
     if not (path / SPEC).exists():
         return None
-    existing = load(path)
+    existing = load(path, trust=trust)
     if not run.goes_on(existing):
-        lines = [
-            line
-            for line in difference(to_json(run), to_json(existing))
-            if line.split(":")[0] not in FREE
-        ]
+        here, there = (to_json(one, origin=plain_origin_of) for one in (run, existing))
+        lines = [line for line in difference(here, there) if line.split(":")[0] not in FREE]
         raise DataError(f"{path} holds another run ({'; '.join(lines)}); choose another --out")
     return existing
 
 
-def load(path: Path) -> Run:
-    """Return the run that a directory holds."""
+def load(path: Path, *, trust: bool = False) -> Run:
+    """Return the run that a directory holds.
+
+    Its own code, a file or the module of its task, is neither executed nor imported unless the user
+    named it on this machine, or says `trust`.
+    """
     file = path / SPEC
     if not file.exists():
         raise DataError(f"{path} is not a run: it has no {SPEC}")
     data = read_object(file)
+    find_part = functools.partial(user_files.find, folder=path / CODE, consent=trust)
     try:
-        return from_json(Run, with_defaults(data))
+        run = from_json(Run, with_defaults(data), find_part)
+        require_module(run.task, consent=trust)
     except DualacError as error:
         raise DataError(f"{file} cannot be used: {error}") from None
+    return run

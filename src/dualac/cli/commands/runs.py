@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from dualac.cli.options import Parser, console, warn
+from dualac.cli.options import Parser, add_trust, console, warn
 from dualac.errors import UsageError
 from dualac.parts.text import parse_count
 
@@ -23,13 +23,14 @@ def evaluate(argv: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0, help="decides the episodes (0)")
     parser.add_argument("--step", type=parse_count, help="the checkpoint of this step (the newest)")
     parser.add_argument("--json", action="store_true", help="one object, with a row an episode")
+    add_trust(parser)
     args = parser.parse(argv)
     if not 1 <= args.episodes <= 100_000 or args.seed < 0:
         raise UsageError(
             f"--episodes must be at least 1 and --seed at least 0, not {args.episodes} and "
             f"{args.seed}"
         )
-    policy = load_policy(args.path, args.step)
+    policy = load_policy(args.path, args.step, trust=args.trust)
     for sentence in policy.damaged:
         warn(sentence)
     evaluator = Evaluator(Guarded(policy.run.task, policy.run.protocol), usable_cores()[1:])
@@ -57,8 +58,9 @@ def play(argv: list[str]) -> int:
     parser.add_argument("--video", type=Path, help="where the film goes (RUN/play.mp4)")
     parser.add_argument("--seed", type=int, default=0, help="decides the episode (0)")
     parser.add_argument("--step", type=parse_count, help="the checkpoint of this step (the newest)")
+    add_trust(parser)
     args = parser.parse(argv)
     out = args.video or args.path / "play.mp4"
-    score = film(args.path, out, args.seed, args.step)
+    score = film(args.path, out, args.seed, args.step, trust=args.trust)
     console.print(f"return {score:.1f}; {out}", soft_wrap=True)
     return 0

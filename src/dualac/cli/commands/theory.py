@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dualac.cli.options import Parser, say, warn
+from dualac.cli.options import Parser, add_trust, say, warn
 from dualac.errors import UsageError
 from dualac.parts.text import parse, parse_count
 from dualac.runs.files import without_nan
@@ -146,11 +146,12 @@ def coverage(argv: list[str]) -> int:
         "--samples", type=int, default=500, help="actions of each actor that are drawn (500)"
     )
     parser.add_argument("--step", type=parse_count, help="the checkpoint of this step (the newest)")
+    add_trust(parser)
     args = parse_picture(parser, argv)
     from dualac.analysis.figures import theory as draw
     from dualac.inspection.theory_figures import coverage as covered
 
-    samples, (trained,) = read_samples(args.samples), read([args.path], args.step)
+    samples, (trained,) = read_samples(args.samples), read([args.path], args.step, trust=args.trust)
     shown = covered(trained, samples)
     say(
         f"critics' mean spread in visited states: {shown.pessimist:.4g} at the pessimist's "
@@ -178,6 +179,7 @@ def saturation(argv: list[str]) -> int:
         default=2000,
         help="states that were visited last, of each run (2000)",
     )
+    add_trust(parser)
     args = parse_picture(parser, argv)
     if len(args.paths) > 6:
         raise UsageError("more than six runs cannot be distinguished in one picture")
@@ -187,7 +189,7 @@ def saturation(argv: list[str]) -> int:
     from dualac.inspection.theory_figures import describe
     from dualac.inspection.theory_figures import saturation as saturated
 
-    samples, runs = read_samples(args.samples), read(args.paths)
+    samples, runs = read_samples(args.samples), read(args.paths, trust=args.trust)
     policies = [saturated(run, samples) for run in runs]
     title = ", ".join(dict.fromkeys(describe(run.loaded) for run in runs))
     for policy in policies:
@@ -214,11 +216,11 @@ def gaussians(argv: list[str]) -> int:
 FIGURES = {"coverage": coverage, "saturation": saturation, "gaussians": gaussians}
 
 
-def read(paths: list[Path], step: int | None = None) -> list[Any]:
+def read(paths: list[Path], step: int | None = None, *, trust: bool) -> list[Any]:
     """Read trained runs; warn of a damaged checkpoint that was passed over."""
     from dualac.inspection.theory_figures import read as read_one
 
-    runs = [read_one(path, step) for path in paths]
+    runs = [read_one(path, step, trust=trust) for path in paths]
     for run in runs:
         for sentence in run.loaded.damaged:
             warn(sentence)

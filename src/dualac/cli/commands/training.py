@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dualac.cli.options import Parser, add_options, console, read_options
+from dualac.cli.options import Parser, add_options, add_trust, console, read_options, warn
 from dualac.errors import DualacError, UsageError
 from dualac.parts.fields import is_part
 from dualac.parts.paths import Option, replaced
@@ -19,7 +19,7 @@ CarryOut = Callable[[list[list[Path]], argparse.Namespace, int], int]
 def train(argv: list[str], *, carry_out: CarryOut | None = None) -> int:
     """Train an algorithm on a task: dualac train dac dmc/cheetah-run --seeds 2 --steps 200k"""
     from dualac import envs
-    from dualac.training.run import prepare, require_same
+    from dualac.training.run import describe_edits, prepare, require_same
 
     template, options, args = _parse_training(argv)
     task = envs.canonical(args.task)
@@ -35,11 +35,13 @@ def train(argv: list[str], *, carry_out: CarryOut | None = None) -> int:
     if str(args.out) in ("", "."):
         raise UsageError("--out needs a directory of its own, such as runs/default")
     for run in runs:
-        require_same(run, args.out)
+        require_same(run, args.out, trust=args.trust)
+        if edits := describe_edits(run, args.out):
+            warn(edits)
     threads = usual_threads(len(runs))
     left = [path for run in runs if not _is_done(path := run.directory(args.out), run.steps)]
     announce(runs, work_of(left[:1], args.threads, threads), flags_of(args))
-    paths = [prepare(run, args.out) for run in runs]
+    paths = [prepare(run, args.out, trust=args.trust) for run in runs]
     packs = [paths] if pack else [[path] for path in paths]
     return (carry_out or launch_all)(packs, args, threads)
 
@@ -61,12 +63,12 @@ def resume(argv: list[str]) -> int:
     args = parser.parse(argv)
     packs: dict[tuple[Path, ...], None] = {}
     for path in (run for folder in args.paths for run in find_runs(folder)):
-        pack = load(path).pack
+        pack = load(path, trust=args.trust).pack
         # A pack is one program: all its seeds or none.
         packs[tuple(other_seed(path, seed) for seed in pack) if pack else (path,)] = None
     paths = [path for pack in packs for path in pack]
     for path in paths:
-        load(path)
+        load(path, trust=args.trust)
     return launch_all([list(pack) for pack in packs], args, usual_threads(len(paths)))
 
 
@@ -215,6 +217,7 @@ def add_launch_options(parser: Parser) -> None:
     parser.add_argument(
         "--replay-in", choices=["memory", "disk", "device"], default="memory", help=places
     )
+    add_trust(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress")
 
 
