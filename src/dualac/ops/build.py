@@ -11,6 +11,7 @@ import hashlib
 import os
 import platform
 import shlex
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ from typing import NamedTuple
 import jax
 
 from dualac.errors import UsageError
-from dualac.machine.compilation import cpu_model, writable_cache
+from dualac.machine.compilation import cpu_model, why_not_private, writable_cache
 
 SOURCES = [Path(__file__).parent / "native" / name for name in ("kernels.c", "product.h", "team.h")]
 # Not -ffast-math: a NaN stays a NaN.
@@ -102,8 +103,7 @@ class Loaded(NamedTuple):
 def _load() -> Loaded | str:
     """Load the passes and register them; where they cannot be had, return the reason."""
     try:
-        with _folder() as folder:
-            loaded = _compile_and_load(folder)
+        loaded = load_or_compile(writable_cache())
     except subprocess.CalledProcessError as error:
         lines = error.stderr.decode(errors="replace").strip().splitlines()
         return f"{error.cmd[0]} could not compile the kernels ({lines[0] if lines else error})"
@@ -115,32 +115,64 @@ def _load() -> Loaded | str:
     return loaded
 
 
-@contextlib.contextmanager
-def _folder() -> Iterator[Path]:
-    """Give the folder of compiled programs, or a temporary one where nothing can be kept."""
-    if kept := writable_cache():
-        yield kept
-    else:
-        with tempfile.TemporaryDirectory(prefix="dualac-") as temporary:
-            yield Path(temporary)
-
-
-def _compile_and_load(folder: Path) -> Loaded:
+def load_or_compile(kept: Path | None) -> Loaded:
     """Load the library for these sources, this compiler and this CPU.
 
-    It is compiled where the folder does not have it whole.
+    It is compiled where the folder does not have it whole; without a folder, or where one cannot be
+    loaded from, in a temporary one.
     """
     try:
         compiler = shlex.split(os.environ.get("CC") or "cc")
     except ValueError as error:
         raise UsageError(f"CC is {os.environ['CC']!r}: {error}") from None
-    library = folder / f"kernels-{_key(compiler)}.so"
-    seal = library.with_suffix(".sha256")
-    # To load a damaged library could end the process.
-    whole = library.exists() and seal.exists() and seal.read_text() == _digest(library)
-    if not whole:
-        _compile(compiler, library, seal)
-    return Loaded(ctypes.CDLL(str(library)), seal.read_text()[:16])
+    name = f"kernels-{_key(compiler)}.so"
+    if kept:
+        if loaded := open_library(kept / name):
+            return loaded
+        with contextlib.suppress(OSError):
+            _compile(compiler, kept / name)
+            if loaded := open_library(kept / name):
+                return loaded
+    with tempfile.TemporaryDirectory(prefix="dualac-") as temporary:
+        _compile(compiler, Path(temporary) / name)
+        if loaded := open_library(Path(temporary) / name):
+            return loaded
+    raise OSError(f"{name} cannot be loaded")
+
+
+def open_library(path: Path) -> Loaded | None:
+    """Load a library that is whole, the user's own, and where only the user may write.
+
+    It is opened once: what is loaded is what was checked. A damaged one could end the process, one
+    of somebody else runs as the user.
+    """
+    if why_not_private(path.parent):
+        return None
+    try:
+        digest = _read_own(path.with_suffix(".sha256"))[1]
+        file, content = _read_own(path, stay_open=True)
+    except OSError:
+        return None
+    if hashlib.sha256(content).hexdigest().encode() == digest:
+        with contextlib.suppress(OSError):
+            library = ctypes.CDLL(f"/proc/self/fd/{file}")
+            if not all(hasattr(library, name) for name in TARGETS):
+                return None  # yet the file stays open: the next library must not have its name
+            return Loaded(library, digest[:16].decode())
+    os.close(file)
+    return None
+
+
+def _read_own(path: Path, *, stay_open: bool = False) -> tuple[int, bytes]:
+    """Read a regular file that the user owns and nobody else may write to."""
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    status = os.fstat(file)
+    others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if not stat.S_ISREG(status.st_mode) or others or status.st_uid != os.getuid():
+        os.close(file)
+        raise OSError(f"{path} is not a file of one's own")
+    with os.fdopen(file, "rb", closefd=not stay_open) as opened:
+        return file, opened.read()
 
 
 def _key(compiler: list[str]) -> str:
@@ -151,15 +183,17 @@ def _key(compiler: list[str]) -> str:
     return hashlib.sha256(b"|".join(parts)).hexdigest()[:16]
 
 
-def _compile(compiler: list[str], library: Path, seal: Path) -> None:
+def _compile(compiler: list[str], library: Path) -> None:
     """Compile into a folder of our own, then move the seal and the library into place."""
     with tempfile.TemporaryDirectory(prefix="kernels-", dir=library.parent) as own:
         fresh = Path(own) / library.name
         include = f"-I{jax.ffi.include_dir()}"
         command = [*compiler, *FLAGS, include, str(SOURCES[0]), "-o", str(fresh), "-lm"]
         subprocess.run(command, check=True, capture_output=True)
+        fresh.chmod(0o600)
+        fresh.with_suffix(".sha256").touch(0o600)
         fresh.with_suffix(".sha256").write_text(_digest(fresh))
-        fresh.with_suffix(".sha256").replace(seal)
+        fresh.with_suffix(".sha256").replace(library.with_suffix(".sha256"))
         fresh.replace(library)
 
 
