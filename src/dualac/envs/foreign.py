@@ -13,9 +13,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 
-from dualac.parts import trust
-
 from dualac.machine.signals import CtrlC
+from dualac.parts import trust
 
 
 def is_ctrl_c(error: BaseException) -> bool:
