@@ -166,7 +166,7 @@ def test_adam_and_polyak_are_those_of_xla():
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
 
 
-@settings(max_examples=40)
+@settings(max_examples=10)
 @given(st.lists(st.integers(0, 3 * native.STRETCH), min_size=1, max_size=5), st.integers(0, 999))
 def test_the_length_of_the_gradient_is_measured_on_the_way(sizes: list[int], seed: int):
     draw = np.random.default_rng(seed)
@@ -190,7 +190,7 @@ def some_quantiles(
     )
 
 
-@settings(max_examples=40)
+@settings(max_examples=10)
 @given(
     st.tuples(*(st.integers(1, most) for most in (3, 9, 70, 40, 1000))),
     st.floats(0.125, 3.0, width=32),
