@@ -62,7 +62,7 @@ def require_disagreement(critics: int, weighed: bool, field: str = "beta") -> No
 
 
 class Pessimism(ABC):
-    """An attitude to risk: a frozen dataclass with `backup` and `objective`."""
+    """An attitude to risk: a frozen dataclass with an `objective`, and perhaps a `backup`."""
 
     headline: ClassVar[str | None] = None  # the field that lists show even at its default
 

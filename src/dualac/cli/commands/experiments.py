@@ -35,9 +35,7 @@ def sweep(
     find_executor: Callable[[argparse.Namespace], Any] = find_executor,
     measure: Callable[[list[dict[str, Any]]], list[float]] | None = None,
 ) -> int:
-    """Run an experiment: dualac sweep benchmark --scale small; dualac sweep --algorithms dac,sac
-    --tasks dmc/cheetah-run --seeds 2 --steps 50k
-    """
+    """Run an experiment: dualac sweep benchmark --scale small"""
     from dualac.experiments.expand import expand
 
     experiment, args = _read(argv)

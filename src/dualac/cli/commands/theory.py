@@ -132,9 +132,7 @@ def show_comparison(comparison: dict[str, Any]) -> None:
 
 
 def coverage(argv: list[str]) -> int:
-    """Draw where critics disagree, and where pessimist and optimist act: dualac theory coverage RUN
-    --plot DIR
-    """
+    """Draw where critics disagree, and where pessimist and optimist act."""
     parser = Parser(prog="dualac theory coverage", allow_abbrev=False)
     parser.add_argument(
         "path",
@@ -162,9 +160,7 @@ def coverage(argv: list[str]) -> int:
 
 
 def saturation(argv: list[str]) -> int:
-    """Draw how far policies push into the flat ends of tanh: dualac theory saturation RUN... --plot
-    DIR
-    """
+    """Draw how far policies push into the flat ends of tanh."""
     parser = Parser(prog="dualac theory saturation", allow_abbrev=False)
     parser.add_argument(
         "paths",
