@@ -3,19 +3,21 @@
 import json
 import os
 import platform
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.support.written import write_rows
 
-from dualac import cli
+from dualac import cli, training
 from dualac.agents.algorithms import ALGORITHMS
 from dualac.analysis.data.collect import merged, run_table
 from dualac.analysis.data.completeness import cells
 from dualac.analysis.data.frame import read
 from dualac.analysis.data.groups import group
 from dualac.analysis.data.status import survey as survey_status
+from dualac.errors import DataError
 from dualac.execution.local import Failure, Work
 from dualac.experiments.expand import expand
 from dualac.experiments.spec import Experiment, Grid
@@ -23,7 +25,15 @@ from dualac.experiments.survey import survey as survey_plan
 from dualac.experiments.sweep import Orders, sweep
 from dualac.runs.lock import owned
 from dualac.runs.plan import claim
-from dualac.runs.state import clear_failed, mark_done, mark_failed, read_status
+from dualac.runs.rows import read_rows
+from dualac.runs.state import (
+    EVENT_KINDS,
+    changes_since_done,
+    clear_failed,
+    mark_done,
+    mark_failed,
+    read_status,
+)
 from dualac.training.run import Run, prepare
 
 STEPS = 20_000
@@ -237,3 +247,84 @@ def test_a_damaged_done_is_written_anew_when_the_run_ends(tmp_path: Path):
     path = run.directory(tmp_path)
     mark_done(path, STEPS, run.identity())
     assert read_status(path, STEPS).state == "done"
+
+
+# ---- what is named after DONE ----
+
+
+def finished(tmp_path: Path) -> Path:
+    (run,) = expand(Experiment("one", "", (Grid(("sac",), (TASK,), seeds=1, steps=STEPS),)))
+    done(run, tmp_path)
+    return run.directory(tmp_path)
+
+
+def test_a_finished_run_as_it_was_has_nothing_to_name(tmp_path):
+    path = finished(tmp_path)
+    assert changes_since_done(path, STEPS) == []
+    assert read([tmp_path]).damaged == []
+
+
+def other_return(path: Path) -> None:
+    text = (path / "eval.jsonl").read_text()
+    (path / "eval.jsonl").write_text(text.replace("1.0", "999.0"))
+
+
+def a_row_more(path: Path) -> None:
+    write_rows(path / "eval.jsonl", [*read_rows(path / "eval.jsonl"), {"step": STEPS}])
+
+
+def other_gamma(path: Path) -> None:
+    text = (path / "run.json").read_text()
+    assert '"gamma": 0.99' in text
+    (path / "run.json").write_text(text.replace('"gamma": 0.99', '"gamma": 0.95'))
+
+
+def an_unknown_event(path: Path) -> None:
+    with (path / "events.jsonl").open("a") as file:
+        file.write('{"event": "new", "step": 1}\n')
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (other_return, "eval.jsonl"),
+        (a_row_more, "eval.jsonl"),
+        (other_gamma, "run.json"),
+        (an_unknown_event, "events.jsonl"),
+    ],
+)
+def test_what_was_changed_after_a_run_was_done_is_named(change, name, tmp_path, capsys):
+    path = finished(tmp_path)
+    change(path)
+    damaged = read([tmp_path]).damaged
+    assert [damage.path for damage in damaged] == [path / name]
+    assert cli.run(["show", str(path)]) == 0
+    assert name in capsys.readouterr().err
+    if change is not an_unknown_event:
+        with pytest.raises(DataError, match=f"{name}: was changed after the run was done"):
+            cli.run(["resume", str(path), "--quiet"])
+
+
+@pytest.mark.parametrize("content", ["[]", '{"step": "x"}', '{"step": 1e400}', "{" * 100_000])
+def test_a_verdict_of_another_shape_counts_as_none_and_is_named(content, tmp_path):
+    path = finished(tmp_path)
+    (path / "DONE").write_text(content)
+    assert read_status(path, STEPS).reason == "its DONE cannot be read"
+    (path / "FAILED").write_text(content.replace("step", "reason").replace("1e400", "7"))
+    status = read_status(path, STEPS)
+    assert status.state == "failed"
+
+
+def test_every_event_that_is_written_is_of_a_kind_that_is_known():
+    """Other kinds are named by the report."""
+    sources = Path(training.__file__).parent.glob("*.py")
+    text = "".join(source.read_text() for source in sources)
+    kinds = re.findall(r'(?:_event|\.event|_warn)\(\s*(?:[\w.]+(?:\[\w\])?,\s*)?"(\w+)"', text)
+    assert len(kinds) > 8 and set(kinds) <= EVENT_KINDS
+
+
+def test_rows_without_a_run_json_are_named(tmp_path):
+    path = finished(tmp_path)
+    (path / "run.json").unlink()
+    (path / "run.json").mkdir()
+    assert [damage.path for damage in read([tmp_path]).damaged] == [path]

@@ -33,6 +33,7 @@ from tests.support.runs import (
 from dualac.errors import DataError, LockedError, RunFailedError, TryAgainError
 from dualac.machine.messages import RunWarning
 from dualac.runs.lock import Attempt
+from dualac.runs.state import read_status
 from dualac.training.checkpoint import MOST_SEGMENTS, Checkpoints, Snapshot, restore_together
 from dualac.training.replay import Replay
 from dualac.training.rollout import Rollout
@@ -655,3 +656,43 @@ def test_a_trainer_that_wakes_marks_nothing_failed_and_ends_with_73(half, golden
     assert changed <= {"events.jsonl", "train.jsonl", "eval.jsonl", "lock", "task.json"}
     go_on(half)
     assert_same_run(half, golden(WHOLE))
+
+
+# ---- a run that is to go further ----
+
+
+def a_lost_checkpoint(path: Path) -> None:
+    shutil.rmtree(path / "checkpoints")
+
+
+def damaged_checkpoints(path: Path) -> None:
+    for file in path.rglob("state.safetensors"):
+        file.write_bytes(b"x")
+
+
+def a_damaged_row(path: Path) -> None:
+    with (path / "eval.jsonl").open("r+b") as file:
+        file.write(b"x")
+
+
+def checkpoints_that_are_a_link(path: Path) -> None:
+    (path / "checkpoints").rename(path / "elsewhere")
+    (path / "checkpoints").symlink_to("elsewhere")
+
+
+@pytest.mark.parametrize(
+    "damage", [a_lost_checkpoint, damaged_checkpoints, a_damaged_row, checkpoints_that_are_a_link]
+)
+def test_a_finished_run_that_cannot_go_further_is_refused_and_stays_finished(
+    damage, golden, tmp_path
+):
+    path = HALF.directory(tmp_path)
+    shutil.copytree(golden(HALF), path)
+    damage(path)
+    before = files_of(path)
+    with pytest.raises(DataError) as refusal:
+        prepare(WHOLE, tmp_path)
+    assert refusal.value.code == 65
+    assert files_of(path) == before
+    assert read_status(path, 24).state == "done"
+    assert not (path / "FAILED").exists()

@@ -238,10 +238,10 @@ def test_a_run_that_ends_a_second_time_is_compared_with_the_first(tmp_path):
     (path / "DONE").write_text(true.replace('"evaluations": "', '"evaluations": "0'))
     with pytest.raises(DataError, match="finished twice with different results"):
         go_on(path)
-    with pytest.raises(DataError, match="finished twice with different results"):
+    with pytest.raises(DataError, match="was changed after the run was done"):
         trained(a_run(), tmp_path)
     (path / "DONE").write_text(true)
-    go_on(path)
+    trained(a_run(), tmp_path)
     assert json.loads((path / "DONE").read_text())["step"] == 40
 
 

@@ -4,14 +4,18 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dualac.errors import DataError
+from dualac.runs.files import Damage, read_object
+from dualac.runs.layout import CHECKPOINTS, EVALUATIONS, TRAINING, checkpoint_steps
+from dualac.runs.rows import is_step, start_digest
 
 SCHEMA = 2
-STATE, REPLAY = "state.safetensors", "replay/"
+MANIFEST, STATE, REPLAY = "manifest.json", "state.safetensors", "replay/"
 SEGMENT = re.compile(r"replay/(0|[1-9][0-9]{0,14})-([1-9][0-9]{0,14})\.safetensors")
 
 Manifest = dict[str, Any]
@@ -91,6 +95,28 @@ def check_facts(facts: dict[str, Any]) -> None:
     steps = [*facts["bad_steps"], *facts.get("bad_evaluations", [])]
     if not _are_counts([*lengths, *steps]):
         raise DataError("manifest.json cannot be used: it has a count that is none")
+
+
+def changed_logs(path: Path) -> list[Damage]:
+    """Name the logs of a run that no longer begin with what they were at its last checkpoint.
+
+    Where there is no checkpoint, or none of them that can be read, nothing can be compared.
+    """
+    steps = checkpoint_steps(path)
+    try:
+        manifest = read_object(path / CHECKPOINTS / str(steps[-1]) / MANIFEST) if steps else {}
+        facts = manifest.get("facts", {})
+        digests = [
+            (name, facts["positions"][name], digest) for name, digest in facts["digests"].items()
+        ]
+    except (DataError, KeyError, TypeError, AttributeError):
+        return []
+    rows = [file for file in digests if file[0] in (EVALUATIONS, TRAINING)]
+    return [
+        Damage(path / name, f"is not what it was at the checkpoint of step {steps[-1]}")
+        for name, length, digest in rows
+        if is_step(length) and start_digest(path / name, int(length)) != digest
+    ]
 
 
 def segments(manifest: Manifest) -> list[str]:

@@ -155,6 +155,11 @@ def digest(path: Path, until: int | None = None) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def start_digest(path: Path, length: int) -> str:
+    """Return the SHA-256 of the first bytes of a file; a file that is not there is empty."""
+    return hashlib.sha256(_read_content(path)[:length]).hexdigest()
+
+
 def is_step(value: Any) -> bool:
     """Tell whether a value can be a step."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)

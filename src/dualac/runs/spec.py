@@ -2,12 +2,13 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from dualac.runs.files import DamagedFileError, read_object
-from dualac.runs.layout import SPEC
+from dualac.runs.layout import MACHINE, SPEC
 from dualac.runs.versions import with_defaults
 
 # What two starts of one run may differ in: how far it goes, and how often it writes. None of them
@@ -24,6 +25,7 @@ FIELDS: dict[str, type] = {
     "protocol": dict,
 }
 LARGEST = 2**63
+MOST_CORES = 4096  # of a machine
 
 
 def read_spec(path: Path) -> dict[str, Any]:
@@ -35,6 +37,18 @@ def read_spec(path: Path) -> dict[str, Any]:
         if isinstance(value, list | dict):
             raise DamagedFileError(file, f"cannot be used: its protocol.{name} is {_short(value)}")
     return with_defaults(spec)
+
+
+def read_cores(path: Path) -> int | None:
+    """Return how many cores XLA saw when a run began; None where the run has not begun."""
+    file = path / MACHINE
+    if not os.path.lexists(file):
+        return None
+    fingerprint = read_object(file).get("fingerprint")
+    cores = fingerprint.get("cores") if isinstance(fingerprint, dict) else None
+    if type(cores) is not int or not 1 <= cores <= MOST_CORES:
+        raise DamagedFileError(file, "cannot be used: it does not say how many cores there were")
+    return cores
 
 
 def spec_digest(spec: dict[str, Any]) -> str:

@@ -31,6 +31,11 @@ State = Literal["done", "running", "interrupted", "failed", "missing"]
 STATES: tuple[State, ...] = ("done", "running", "interrupted", "failed", "missing")
 
 PROGRESS = ("started", "resumed", "interrupted", "done", "failed")  # events
+EVENT_KINDS = {
+    *PROGRESS,
+    *("first_checkpoint", "reset", "explorer_restarted", "bad_transition", "bad_evaluation"),
+    *("slow_kernels", "no_time_limit", "inexact_resume", "damaged_checkpoint", "not_replayable"),
+}
 CHANGED = f"was changed after the run was done: {DONE} was written for another; put the file back"
 # What DONE and FAILED hold; a field that is missing was not known to an older version.
 VERDICT = {"identity": str, "evaluations": str, "spec": str, "reason": str, "error": str}

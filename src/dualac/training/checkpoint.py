@@ -27,6 +27,7 @@ from dualac.runs.files import open_file, read_object, unchecked
 from dualac.runs.layout import CHECKPOINTS, checkpoint_steps
 from dualac.runs.lock import Attempt
 from dualac.runs.manifest import (
+    MANIFEST,
     REPLAY,
     SCHEMA,
     STATE,
@@ -44,8 +45,6 @@ KEPT = 2
 PIECE = 5_000
 # Files beyond twice those of whole pieces, from which on the replay is written afresh.
 MOST_SEGMENTS = 64
-
-MANIFEST = "manifest.json"
 
 Facts = dict[str, Any]
 

@@ -68,9 +68,10 @@ def load_agent(path: Path, step: int | None = None, *, trust: bool = False) -> L
     """Load the agent of a run's newest checkpoint, or of the one at `step`."""
     run = load(path, trust=trust)
     snapshot, damaged = Checkpoints(path, *run.identities()).peek(step)
-    obs_dim = snapshot.arrays[EPISODE + "obs"].shape[0]
-    action_dim = snapshot.arrays[EPISODE + "actions"].shape[1]
-    spec = Spec(obs_dim, action_dim)
+    obs, actions = (snapshot.arrays.get(EPISODE + name) for name in ("obs", "actions"))
+    if obs is None or actions is None or (obs.ndim, actions.ndim) != (1, 2):
+        raise DataError(f"the checkpoint of {path} at step {snapshot.step} has no episode")
+    spec = Spec(len(obs), actions.shape[1])
     agent = make_agent(run.algorithm, spec)
     template = jax.eval_shape(agent.init, jax.random.key(0))
     state = tree_of(AGENT, template, snapshot.arrays)

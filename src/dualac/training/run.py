@@ -19,10 +19,24 @@ from dualac.parts.as_json import Origin, difference, from_json, to_json
 from dualac.parts.fields import PART, check_fields, former_origin_of, plain_origin_of
 from dualac.parts.paths import parts_of
 from dualac.runs.files import Permit, read_object, unchecked, write_json
-from dualac.runs.layout import CODE, NAME, SPEC, TASK, checkpoint_steps, run_path
+from dualac.runs.layout import (
+    CODE,
+    EVALUATIONS,
+    EVENTS,
+    NAME,
+    SPEC,
+    TASK,
+    TRAINING,
+    checkpoint_steps,
+    run_path,
+)
 from dualac.runs.lock import owned
-from dualac.runs.spec import FREE
+from dualac.runs.manifest import changed_logs
+from dualac.runs.rows import read_rows
+from dualac.runs.spec import FREE, read_spec
+from dualac.runs.state import changes_since_done, read_status
 from dualac.runs.versions import with_defaults
+from dualac.training.checkpoint import Checkpoints
 
 
 @final
@@ -210,8 +224,10 @@ def prepare(run: Run, out: Path, *, trust: bool = False) -> Path:
         run = dataclasses.replace(run, algorithm=existing.algorithm)
         if existing.steps >= run.steps:
             run = dataclasses.replace(run, steps=existing.steps, resets=existing.resets)
-    if run == existing:
+    if run == existing or (existing and read_status(path, run.steps).state == "done"):
         return path
+    if existing:
+        require_extendable(path, run)
     spec = to_json(run)
     if existing:  # in the words of the version that made its copy
         spec["algorithm"] = read_object(path / SPEC)["algorithm"]
@@ -247,6 +263,28 @@ def describe_edits(run: Run, out: Path) -> str:
         f"{', '.join(names)} differs from what {path} was made with, which goes on with its own "
         f"copy, {path / CODE}; choose another --out for the new code"
     )
+
+
+def require_extendable(path: Path, run: Run) -> None:
+    """Refuse to take a run further that could not be gone on with; nothing on disk is changed."""
+    for name in (EVALUATIONS, TRAINING):
+        read_rows(path / name, needed="step")
+    changed = [*changes_since_done(path, read_spec(path)["steps"]), *changed_logs(path)]
+    if changed:
+        raise DataError(f"{changed[0]}; {path} cannot go on")
+    events = [row.get("event") for row in read_rows(path / EVENTS, [])]
+    if checkpoint_steps(path) or "first_checkpoint" in events[_last_start(events) :]:
+        Checkpoints(path, *run.identities()).require_whole()
+
+
+def errors_since_done(path: Path) -> list[DataError]:
+    """Return an error for each file of a finished run that is no longer what it was then."""
+    return [DataError(str(damage)) for damage in changes_since_done(path, read_spec(path)["steps"])]
+
+
+def _last_start(events: list[Any]) -> int:
+    """Return where the last start from the first step stands among events."""
+    return max((place for place, kind in enumerate(events) if kind == "started"), default=0)
 
 
 def record_task(path: Path, task: dict[str, Any], permit: Permit = unchecked) -> None:

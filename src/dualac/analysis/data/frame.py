@@ -19,10 +19,11 @@ from dualac.analysis.data.collected import CollectedRun, find_collected, read_co
 from dualac.analysis.data.find import find_planned
 from dualac.runs.files import Damage, DamagedFileError, read_object
 from dualac.runs.layout import EVALUATIONS, EVENTS, MACHINE, TRAINING
+from dualac.runs.manifest import changed_logs
 from dualac.runs.plan import PlannedRun
 from dualac.runs.rows import read_rows
 from dualac.runs.spec import read_spec
-from dualac.runs.state import Status, read_status
+from dualac.runs.state import EVENT_KINDS, Status, changes_since_done, read_status
 
 Columns = dict[str, np.ndarray]
 
@@ -36,6 +37,7 @@ EVALUATION = (
     "value",
     "discounted_return",
 )
+LONGEST_LIST = 200  # characters
 TRAINING_ROWS = 200  # of a run, evenly chosen: enough for any picture
 
 
@@ -197,7 +199,8 @@ def read_run(
         damaged.append(error.damage)
     evaluations = read_rows(path / EVALUATIONS, damaged, needed="step")
     training = read_rows(path / TRAINING, damaged, needed="step", most=training_rows)
-    events = read_rows(path / EVENTS, damaged, needed="event")
+    events = _read_events(path, damaged)
+    damaged += _changes(path, spec["steps"])
     names = dict.fromkeys(name for row in training for name in row)
     return RunRecord(
         path=path,
@@ -210,6 +213,27 @@ def read_run(
         damaged=tuple(damaged),
         experiment=plan.experiment if plan else "",
     )
+
+
+def _read_events(path: Path, damaged: list[Damage]) -> list[dict[str, Any]]:
+    """Read the events of a run; name the kinds that no run writes."""
+    events = read_rows(path / EVENTS, damaged, needed="event")
+    unknown = [event["event"] for event in events if event["event"] not in EVENT_KINDS]
+    if unknown:
+        kinds = ", ".join(sorted(set(unknown)))[:LONGEST_LIST]
+        what = f"has rows of kinds that this version does not write ({kinds})"
+        damaged.append(Damage(path / EVENTS, what))
+    return events
+
+
+def _changes(path: Path, steps: int) -> list[Damage]:
+    """Name the files that were changed since the run, or its last checkpoint, was done."""
+    try:
+        changed = changes_since_done(path, steps)
+        files = {damage.path for damage in changed}
+        return changed + [damage for damage in changed_logs(path) if damage.path not in files]
+    except (DamagedFileError, OSError):  # it is named where it is read
+        return []
 
 
 def agree(one: RunRecord, other: RunRecord, columns: Sequence[str] = EVALUATION) -> bool:

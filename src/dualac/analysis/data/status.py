@@ -37,14 +37,15 @@ def survey(place: Path) -> tuple[list[RunSummary], list[Damage]]:
     for path, plan in found.runs:
         try:
             spec = read_spec(path)
+            steps = max(spec["steps"], plan.steps) if plan else spec["steps"]
+            status = read_status(path, steps)
         except DamagedFileError as error:
             damaged.append(error.damage)
             found.missing.extend([plan] if plan else [])
             continue
-        steps = max(spec["steps"], plan.steps) if plan else spec["steps"]
         about = spec["name"], spec["task"], spec["replay_ratio"], spec["seed"], steps
         experiment = plan.experiment if plan else ""
-        runs.append(RunSummary(*about, *read_status(path, steps), path, experiment))
+        runs.append(RunSummary(*about, *status, path, experiment))
     runs += [RunSummary(*plan[:5], "missing", experiment=plan.experiment) for plan in found.missing]
     return sorted(runs, key=lambda run: run[:4]), damaged
 

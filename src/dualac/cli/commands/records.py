@@ -134,6 +134,8 @@ def show(argv: list[str]) -> int:
     frame = read([args.path])
     if not frame.runs:
         raise DataError(str(frame.damaged[0]))
+    for error in frame.damaged[:MOST_REASONS]:
+        warn(str(error))
     for line in record.describe_run(frame.runs[0]):
         say(line)
     return 0

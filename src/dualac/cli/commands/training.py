@@ -19,7 +19,7 @@ CarryOut = Callable[[list[list[Path]], argparse.Namespace, int], int]
 def train(argv: list[str], *, carry_out: CarryOut | None = None) -> int:
     """Train an algorithm on a task: dualac train dac dmc/cheetah-run --seeds 2 --steps 200k"""
     from dualac import envs
-    from dualac.training.run import describe_edits, prepare, require_same
+    from dualac.training.run import describe_edits, prepare, require_extendable, require_same
 
     template, options, args = _parse_training(argv)
     task = envs.canonical(args.task)
@@ -35,7 +35,10 @@ def train(argv: list[str], *, carry_out: CarryOut | None = None) -> int:
     if str(args.out) in ("", "."):
         raise UsageError("--out needs a directory of its own, such as runs/default")
     for run in runs:
-        require_same(run, args.out, trust=args.trust)
+        existing = require_same(run, args.out, trust=args.trust)
+        if existing and existing.steps < run.steps:
+            further = dataclasses.replace(run, algorithm=existing.algorithm)
+            require_extendable(run.directory(args.out), further)
         if edits := describe_edits(run, args.out):
             warn(edits)
     threads = usual_threads(len(runs))
@@ -320,14 +323,16 @@ def launch_all(packs: list[list[Path]], args: argparse.Namespace, usual: int = 1
     """
     from dualac.cli.progress import Display
     from dualac.execution.local import launch
-    from dualac.training.run import load
+    from dualac.training.run import errors_since_done, load
 
     flags = flags_of(args)
     left = [pack for pack in packs if not all(_is_done(path, load(path).steps) for path in pack)]
     ready, errors = _resumable(left)
-    if not left:
+    finished = [path for pack in packs if pack not in left for path in pack]
+    errors += [error for path in finished for error in errors_since_done(path)]
+    if not left and not errors:
         console.print("already done; dualac train with a larger --steps goes on from there")
-    elif not ready:
+    elif not ready and errors:
         raise errors[0]
     with Display(console, quiet=args.quiet) as display:
         failures = launch([work_of(pack, args.threads, usual) for pack in ready], display, flags)
@@ -385,9 +390,7 @@ def work_of(pack: list[Path], threads: int | None, usual: int) -> Any:
     many more help it changes no bit.
     """
     from dualac.execution.local import Work
-    from dualac.runs.files import read_object
-    from dualac.runs.layout import MACHINE
+    from dualac.runs.spec import read_cores
 
-    started = [path / MACHINE for path in pack if (path / MACHINE).exists()]
-    seen = read_object(started[0])["fingerprint"]["cores"] if started else 1
+    seen = next(filter(None, map(read_cores, pack)), 1)
     return Work(pack, max(usual, seen) if threads is None else threads, seen)
