@@ -11,10 +11,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from dualac.analysis.metrics import METRICS
-from dualac.machine.messages import Failed, Progress, Retried, RunEvent, RunWarning
+from dualac.machine.messages import Failed, Progress, Retried, RunEvent, RunWarning, Stopping
 from dualac.parts.text import format_steps
 
 ENDED = ("done", "interrupted", "failed")
+STOPPING = "stopping after this step; press Ctrl-C again to stop at once"
 PLAIN_EVERY = 20.0  # seconds between plain lines of one seed, beside its evaluations
 
 
@@ -81,6 +82,8 @@ class Display(OnScreen):
                 self._failed.discard(event.path)
                 self._rows[event.path] = event
                 self._show(event.path)
+            case Stopping():
+                self._console.print(STOPPING, soft_wrap=True)
             case Retried():
                 pass
 

@@ -9,9 +9,9 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from dualac.cli.progress import OnScreen, duration, progress
+from dualac.cli.progress import STOPPING, OnScreen, duration, progress
 from dualac.experiments.survey import Unit
-from dualac.machine.messages import Failed, Progress, Retried, RunEvent, RunWarning
+from dualac.machine.messages import Failed, Progress, Retried, RunEvent, RunWarning, Stopping
 from dualac.parts.text import one_line
 
 PLAIN_EVERY = 60.0  # seconds between two lines where there is no terminal
@@ -35,6 +35,9 @@ class Watch(OnScreen):
 
     def __call__(self, event: RunEvent) -> None:
         match event:
+            case Stopping():
+                self._console.print(STOPPING, soft_wrap=True)
+                return
             case RunWarning():
                 return  # in the run's events; `dualac status` shows how many
             case Retried(path, attempt, text):

@@ -26,10 +26,13 @@ from dualac.machine.messages import (
     Report,
     Retried,
     RunWarning,
+    Stopping,
 )
+from dualac.machine.signals import handling, leave_lost_terminal
 from dualac.runs.layout import WORKER_LOG, checkpoint_steps
 from dualac.training.run import Flags
 
+CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 MOST_NAMED = 3  # directories in one line
 LISTEN_FOR = 0.2  # seconds: a signal is handled between two waits for a message
 
@@ -105,8 +108,8 @@ def launch(
     """Run all to their end, in this order, as many at a time as there is room for. Return those
     that did not get there.
 
-    SIGINT and SIGTERM are passed on to the processes, which write a checkpoint and stop; works that
-    still wait are not started.
+    Signals that ask to stop are passed on to the processes, which write a checkpoint and stop;
+    works that still wait are not started.
     """
     return _Launcher(report, flags, effort or Effort()).run(works)
 
@@ -126,23 +129,19 @@ class _Launcher:
         self._waiting: list[_Attempt] = []
         self._failures: list[Failure] = []
         self._stopping: Callable[[str], DualacError] | None = None  # why nothing more is started
+        self._signal: int | None = None  # the last that was passed on
+        self._announced = False  # whether the user knows that it stops
 
     def run(self, works: list[Work]) -> list[Failure]:
-        before = {
-            number: signal.signal(number, self._pass_on)
-            for number in (signal.SIGINT, signal.SIGTERM)
-        }
         self._waiting = [_Attempt(work) for work in works]
-        try:
-            self._watch()
-        except BaseException:
-            # Without this the processes would go on, and nobody would read their messages.
-            self._pass_on(signal.SIGTERM)
-            self._watch()
-            raise
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        with handling(self._pass_on):
+            try:
+                self._watch()
+            except BaseException:
+                # Without this the processes would go on, and nobody would read their messages.
+                self._pass_on(signal.SIGTERM)
+                self._watch()
+                raise
         if self._waiting and self._stopping:
             paths = [path for attempt in self._waiting for path in attempt.work.paths]
             text = f"not started: {_name(paths)}; the same command starts them"
@@ -152,6 +151,9 @@ class _Launcher:
     def _watch(self) -> None:
         while self._workers or (self._waiting and not self._stopping):
             self._start_what_fits()
+            if self._signal and self._workers and not self._announced:
+                self._announced = True
+                self._report(Stopping(self._signal))
             try:
                 child, message = self._messages.get(timeout=LISTEN_FOR)
             except queue.Empty:
@@ -180,6 +182,8 @@ class _Launcher:
                 return
             worker = self._start(attempt.work)
             self._workers[worker.child] = worker
+            if self._signal:  # it came as the process was started
+                _send_signal(worker, self._signal)
             self._assign(worker)
 
     def _next(self, idle: _Worker | None = None) -> _Attempt | None:
@@ -241,7 +245,7 @@ class _Launcher:
         """Decide what the end of a process means for the work it was at, if any."""
         worker.child.dismiss()
         if worker.attempt is not None:
-            error = worker.error or _death(worker.child, worker.attempt.work)
+            error = worker.error or self._death(worker.child, worker.attempt.work)
             self._retry_or_fail(worker.attempt, error)
 
     def _retry_or_fail(self, attempt: _Attempt, error: DualacError) -> None:
@@ -252,8 +256,7 @@ class _Launcher:
             pause = self._effort.pause * 2 ** (attempt.number - 1)
             self._waiting.append(_Attempt(work, attempt.number + 1, time.monotonic() + pause))
             return
-        killed = isinstance(error, ProcessDied) and error.killed and self._stopping is not None
-        stopped = isinstance(error, Interrupted) or killed
+        stopped = isinstance(error, Interrupted)
         passing = stopped or self._stopping or isinstance(error, LockedError | TryAgainError)
         self._failures.append(Failure(work, error, final=not passing))
         if not stopped:
@@ -263,21 +266,32 @@ class _Launcher:
 
     def _pass_on(self, number: int, frame: object = None) -> None:
         self._stopping = self._stopping or (lambda text: Interrupted(text, number))
-        for worker in self._workers.values():
-            if worker.child.process.poll() is None:
-                os.kill(worker.child.process.pid, number)
+        self._signal = number
+        if number == signal.SIGHUP:
+            leave_lost_terminal()
+        for worker in list(self._workers.values()):
+            _send_signal(worker, number)
+
+    def _death(self, child: Child, work: Work) -> DualacError:
+        """Make the error of a process that ended without one: killed, or crashed below Python."""
+        code = child.process.returncode
+        paths = " ".join(str(path) for path in work.paths)
+        saved = checkpoint_steps(work.paths[0])
+        outcome = "continues from its last checkpoint" if saved else "begins it anew"
+        resume = f"dualac resume {paths} {outcome}"
+        if self._signal and code < 0:  # as it started, or by a second signal
+            return Interrupted(f"stopped at once; {resume}", self._signal)
+        cause = describe_end(code)
+        if code >= 0:
+            cause += f" (see {work.paths[0] / WORKER_LOG})"
+        if (code >= 0 or -code in CRASHES) and self._flags.isolated is None:
+            resume += ", and --isolate-env makes an environment's exit or crash cost an episode"
+        return ProcessDied(f"the process of {paths} {cause}; {resume}", code)
 
 
-def _death(child: Child, work: Work) -> ProcessDied:
-    """Make the error of a process that ended without one: killed, or crashed below Python."""
-    code = child.process.returncode
-    cause = describe_end(code)
-    if code >= 0:
-        cause += f" (see {work.paths[0] / WORKER_LOG})"
-    paths = " ".join(str(path) for path in work.paths)
-    saved = checkpoint_steps(work.paths[0])
-    outcome = "continues from its last checkpoint" if saved else "begins it anew"
-    return ProcessDied(f"the process of {paths} {cause}; dualac resume {paths} {outcome}", code)
+def _send_signal(worker: _Worker, number: int) -> None:
+    if worker.child.process.poll() is None:
+        os.kill(worker.child.process.pid, number)
 
 
 def _name(paths: list[Path]) -> str:

@@ -31,6 +31,7 @@ from dualac.machine.messages import (
     Report,
     from_line,
 )
+from dualac.machine.signals import handling
 from dualac.runs.files import read_object
 from dualac.runs.layout import SPEC, TRAINING
 from dualac.runs.rows import last_rows
@@ -145,8 +146,8 @@ class _Watch:
         self._left: list[Path] = []  # what was not done because of them
 
     def until_done(self, flags: Flags, effort: Effort) -> list[Failure]:
-        """Carry out all works. SIGINT and SIGTERM are passed on to the workers, which write a
-        checkpoint and stop; works that still wait are not started.
+        """Carry out all works. Signals that ask to stop are passed on to the workers, which write
+        a checkpoint and stop; works that still wait are not started.
         """
         failures: list[Failure] = []
         with self._noting_signals():
@@ -189,19 +190,14 @@ class _Watch:
 
     @contextlib.contextmanager
     def _noting_signals(self) -> Iterator[None]:
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        """Note the signals that ask to stop; a second one is obeyed at once."""
 
         def note(number: int, frame: object) -> None:
             self._signals.append(number)
-            signal.signal(number, before[signal.Signals(number)])  # a second one is obeyed at once
+            restore()
 
-        for number in before:
-            signal.signal(number, note)
-        try:
+        with handling(note) as restore:
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def _end(self, reference: Any, work: Work) -> list[Failure]:
         try:

@@ -76,7 +76,14 @@ class Retried(Message):
     text: str
 
 
-RunEvent = Progress | RunWarning | Failed | Retried
+@dataclass(frozen=True)
+class Stopping(Message):
+    """A signal asked to stop: the runs under way do so when a step is whole, at another at once."""
+
+    signal: int
+
+
+RunEvent = Progress | RunWarning | Failed | Retried | Stopping
 Report = Callable[[RunEvent], None]
 
 

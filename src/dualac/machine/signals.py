@@ -1,6 +1,7 @@
 """The signals that ask a process to stop."""
 
 import contextlib
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -17,6 +18,17 @@ class CtrlC(KeyboardInterrupt):
 def raise_ctrl_c(number: int, frame: object) -> NoReturn:
     """Handle SIGINT as Python does, by an error that foreign code does not raise itself."""
     raise CtrlC
+
+
+def leave_lost_terminal() -> None:
+    """Send what is still to be printed nowhere, where the terminal that it was for is gone."""
+    for output in (1, 2):
+        try:
+            os.write(output, b"")
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, output)
+            os.close(nowhere)
 
 
 @contextlib.contextmanager

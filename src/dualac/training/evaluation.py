@@ -35,6 +35,10 @@ LONG = 5.0
 SHORT = 1.0  # seconds of an evaluation up to which it is not worth a process of its own
 
 
+class StopRequested(Exception):
+    """A signal asks to stop. An episode of an evaluation is not played on, and no row counts."""
+
+
 class ValueComparison(NamedTuple):
     """What the critics make of states and actions, beside what came of them."""
 
@@ -103,18 +107,30 @@ class Evaluator:
         seeds: list[int],
         broken: Broken,
         comparison: ValueComparison | None = None,
+        *,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> list[dict[str, Any]]:
         """Play an episode for each seed and wait for the rows.
 
         The first episode shows how long the others will take, and whether other cores shall help.
+        `broken` is called when all have been played. Once it is `stopping`, `StopRequested` is
+        raised.
         """
         began = time.monotonic()
-        first = evaluate([self.env], policy, seeds[:1], broken, comparison)
+        policy = unless(stopping, StopRequested, policy)
+        errors: list[tuple[int, BrokenEpisodeError]] = []
+
+        def note(seed: int, error: BrokenEpisodeError) -> None:
+            errors.append((seed, error))
+
+        first = evaluate([self.env], policy, seeds[:1], note, comparison)
         left = seeds[1:]
         is_long = (time.monotonic() - began) * len(left) > self._long
         with borrowed(len(left) - 1 if is_long else 0, self._others) as cores:
-            more = evaluate([self.env, *self._on(cores)], policy, left, broken, comparison)
+            more = evaluate([self.env, *self._on(cores)], policy, left, note, comparison)
         self._took = time.monotonic() - began
+        for seed, error in errors:
+            broken(seed, error)
         return first + [{**row, "episode": index} for index, row in enumerate(more, 1)]
 
     def begin(
@@ -175,17 +191,9 @@ class Evaluator:
             env.close()
 
     def _unless_closing(self, policy: Policy) -> Policy:
-        def begin_episode(seed: int) -> Act:
-            act = policy(seed)
-
-            def act_unless_closing(obs: np.ndarray) -> np.ndarray:
-                if self._closing.is_set():
-                    raise BrokenEpisodeError("was left unfinished")
-                return act(obs)
-
-            return act_unless_closing
-
-        return begin_episode
+        return unless(
+            self._closing.is_set, lambda: BrokenEpisodeError("was left unfinished"), policy
+        )
 
     def _on(self, cores: list[int]) -> list[Guarded]:
         """Return environments in processes of their own, one on each of these cores.
@@ -199,6 +207,22 @@ class Evaluator:
         for env, core in zip(ready, cores, strict=False):
             env.move_to(core)
         return ready
+
+
+def unless(leaving: Callable[[], bool], error: Callable[[], Exception], policy: Policy) -> Policy:
+    """Return a policy that raises an error at the first step at which its player is leaving."""
+
+    def begin_episode(seed: int) -> Act:
+        act = policy(seed)
+
+        def act_unless_leaving(obs: np.ndarray) -> np.ndarray:
+            if leaving():
+                raise error()
+            return act(obs)
+
+        return act_unless_leaving
+
+    return begin_episode
 
 
 def evaluate(

@@ -1,8 +1,6 @@
 """The loop: act, learn, and now and then log, evaluate and write a checkpoint."""
 
 import contextlib
-import signal
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +8,9 @@ from pathlib import Path
 from dualac.errors import DataError, DualacError, Interrupted, RunFailedError, TryAgainError
 from dualac.machine.disk import is_disk_trouble
 from dualac.machine.messages import Report
+from dualac.machine.signals import handling
 from dualac.runs.lock import owned
+from dualac.training.evaluation import StopRequested
 from dualac.training.learner import Learner
 from dualac.training.rollout import Rollout
 from dualac.training.run import USUAL, Flags
@@ -27,11 +27,14 @@ def train(
     make_rollout: MakeRollout = Rollout,
 ) -> None:
     """Take runs, one or a pack of seeds, from wherever they are to their last step."""
-    with contextlib.ExitStack() as stack, _noting_signals() as signals:
+    signals: list[int] = []
+    with contextlib.ExitStack() as stack:
         for path in paths:
             stack.enter_context(owned(path))
         try:
-            session = Session(paths, report, flags, make_learner, make_rollout)
+            session = Session(
+                paths, report, flags, make_learner, make_rollout, stopping=lambda: bool(signals)
+            )
         except OSError as error:
             if not is_disk_trouble(error):
                 raise
@@ -41,11 +44,9 @@ def train(
         stack.callback(session.close)
         try:
             session.start(allow_inexact=flags.allow_inexact)
-            for step in steps(session):
-                if signals and step < session.run.steps:
-                    session.checkpoint()
-                    session.interrupted()
-                    raise _interruption(signals[0], session)
+            # Not before: a start has nothing to lose, and a signal is to end it at once.
+            with _noting(signals):
+                go_on(session, signals)
         except Exception as error:
             # Whatever it is: the runs are a later attempt's now, and nothing is said in them.
             session.require_attempts()
@@ -62,6 +63,20 @@ def train(
         session.done()
         for error in session.failures.values():
             raise error
+
+
+def go_on(session: Session, signals: list[int]) -> None:
+    """Take a session to its last step, or to where one of these signals has come."""
+    try:
+        for step in steps(session):
+            if signals and step < session.run.steps:
+                raise StopRequested
+    except StopRequested:
+        saved = ", checkpoint written" if session.stop() else ""
+        raise Interrupted(
+            f"stopped at step {session.step}{saved}; continue with: {session.resumption()}",
+            signals[0],
+        ) from None
 
 
 def steps(session: Session) -> Iterator[int]:
@@ -89,31 +104,12 @@ def steps(session: Session) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _noting_signals() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM instead of dying of them; a second one is obeyed at once.
-
-    Outside the main thread Python cannot do that.
-    """
-    signals: list[int] = []
+def _noting(signals: list[int]) -> Iterator[None]:
+    """Collect the signals that ask to stop; a second one is obeyed at once."""
 
     def note(number: int, frame: object) -> None:
         signals.append(number)
-        signal.signal(number, signal.SIG_DFL)
+        restore()
 
-    if threading.current_thread() is not threading.main_thread():
-        yield signals
-        return
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield signals
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _interruption(number: int, session: Session) -> Interrupted:
-    return Interrupted(
-        f"stopped at step {session.step}, checkpoint written; continue with: "
-        f"{session.resumption()}",
-        number,
-    )
+    with handling(note) as restore:
+        yield

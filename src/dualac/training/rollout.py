@@ -70,7 +70,7 @@ class Rollout:
         self.bad_steps: list[int] = []
         self.bad_total = 0
         self.bad_evaluations: list[int] = []
-        self.owes_evaluation = False  # of the policy of the last checkpoint
+        self.owed: set[int] = set()  # the steps whose policy is still here, to be evaluated
         self.replays = True  # whether an episode can be played again
         self.seconds = 0.0  # spent on this run before this process took it up
 
@@ -253,7 +253,8 @@ class Rollout:
             "bad_steps": self.bad_steps,
             "bad_total": self.bad_total,
             "bad_evaluations": self.bad_evaluations,
-            "owes_evaluation": self.owes_evaluation,
+            "owes_evaluation": step in self.owed or self.evaluator.pending == step,
+            "owes_initial_evaluation": 0 in self.owed,
             "seconds": seconds,
         }
         regular = step % self.run.checkpoint_every == 0
@@ -269,7 +270,8 @@ class Rollout:
         self.episodes = facts["episodes"]
         self.bad_steps, self.bad_total = list(facts["bad_steps"]), facts["bad_total"]
         self.bad_evaluations = list(facts.get("bad_evaluations", []))
-        self.owes_evaluation = facts.get("owes_evaluation", False)
+        owed = {0: "owes_initial_evaluation", snapshot.step: "owes_evaluation"}
+        self.owed = {step for step, fact in owed.items() if facts.get(fact, False)}
         self.recent.extend(facts["recent"])
         self.seconds = facts["seconds"]
         trouble = self._play_again(snapshot) if self.replays else NOT_AGAIN.format(self.run.task)

@@ -56,8 +56,13 @@ class Session:
         flags: Flags = USUAL,
         make_learner: MakeLearner = Learner,
         make_rollout: MakeRollout = Rollout,
+        *,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Make the environments and the replays; the learner is made when it is needed."""
+        """Make the environments and the replays; the learner is made when it is needed.
+
+        `stopping` tells whether it was asked to stop, which an evaluation obeys at once.
+        """
         use_compilation_cache()
         self.rollouts = [make_rollout(path, flags, together=len(paths)) for path in paths]
         self.run = self.rollouts[0].run
@@ -68,7 +73,8 @@ class Session:
         self._make_learner = make_learner
         self._reporter = Reporter(report)
         self._began = time.monotonic()
-        self._owes_initial_evaluation = False
+        self._stopping = stopping
+        self._acted = 0  # the last step that the environments have taken
         failed = [i for i, rollout in enumerate(self.rollouts) if failed_for_good(rollout.path)]
         # Whoever starts a run that failed, or a pack of which all did, wants to try it again.
         self._set_aside = set(failed) if len(failed) < len(self.rollouts) else set()
@@ -134,6 +140,7 @@ class Session:
             obs = [rollout.obs for rollout in self.rollouts]
             episodes = [rollout.episodes for rollout in self.rollouts]
             actions = self.learner.explore(obs, episodes, step)
+        self._acted = step
         returns: list[float | None] = [None] * len(self.rollouts)
         for i, rollout in self.alive:
             with self._failing_alone(i):
@@ -185,21 +192,16 @@ class Session:
         self.report_progress("progress")
 
     def evaluate_initial_policy(self) -> None:
-        """Evaluate the initial policy, as step 0, before anything can change it.
-
-        A run that has a checkpoint has done so.
-        """
-        if self._owes_initial_evaluation:
-            self._owes_initial_evaluation = False
-            for i, _ in self.alive:
-                self._evaluate_now(i, 0)
-            self.report_progress("evaluated")
+        """Evaluate the initial policy, as step 0, before anything can change it."""
+        self._evaluate_owed(0)
 
     def evaluate(self) -> None:
         """Evaluate the policy of this step, on idle cores while learning goes on if there are any.
 
         The last policy is waited for.
         """
+        for _, rollout in self.alive:
+            rollout.owed.add(self.step)
         self.evaluate_initial_policy()
         self.collect_evaluations()
         for i, rollout in self.alive:
@@ -209,10 +211,9 @@ class Session:
                 rollout.eval_seeds(self.step),
                 self._comparison(i),
             )
-            if not begun:
-                self._evaluate_now(i, self.step)
-        if not self._pending():
-            self.report_progress("evaluated")
+            if begun:
+                rollout.owed.discard(self.step)
+        self._evaluate_owed(self.step)
 
     def collect_evaluations(self, *, wait: bool = True) -> None:
         """Write down what was evaluated beside the learner, at once if all is ready."""
@@ -228,16 +229,11 @@ class Session:
         self.report_progress("evaluated")
 
     def checkpoint(self) -> None:
-        """Write a checkpoint of each seed.
-
-        Whoever resumes from one whose evaluation is still pending evaluates again.
-        """
-        self.evaluate_initial_policy()
+        """Write a checkpoint of each seed. A resume makes the evaluations that it owes."""
         if any(rollout.evaluator.pending != self.step for _, rollout in self._pending()):
             self.collect_evaluations()
         for i, rollout in self.alive:
             first = not rollout.checkpoints.steps()
-            rollout.owes_evaluation = rollout.evaluator.pending is not None
             arrays = self.learner.save(i)
             with self._failing_alone(i):
                 rollout.save(self.step, arrays, self.fingerprint, self._seconds(rollout))
@@ -256,10 +252,17 @@ class Session:
         for rollout in self.rollouts:
             rollout.attempt.require()
 
-    def interrupted(self) -> None:
-        """Say that the session was stopped by a signal."""
+    def stop(self) -> bool:
+        """Stop where it stands, with a checkpoint; return whether there is one of this step.
+
+        There is none where the environments have taken a step that was not learned from.
+        """
+        whole = self._acted == self.step
+        if whole and self.step not in self.alive[0][1].checkpoints.steps():
+            self.checkpoint()
         self._event("interrupted")
         self.report_progress("interrupted")
+        return whole
 
     def fail(self, error: Exception) -> None:
         """Say on disk why the seeds ended that had not failed before."""
@@ -288,7 +291,7 @@ class Session:
             self._test_replay(rollout)
             with self._failing_alone(i):
                 rollout.begin_episode(0)
-        self._owes_initial_evaluation = True
+            rollout.owed = {0}
         self._event(STARTED)
         first = self.alive[0][1]
         if sentence := first.env.warning():
@@ -306,7 +309,7 @@ class Session:
                     f"{self.rollouts[i].path} cannot be resumed to the bit here "
                     f"({'; '.join(lines)}); --allow-inexact resumes it all the same"
                 )
-        self.step = next(iter(snapshots.values())).step
+        self.step = self._acted = next(iter(snapshots.values())).step
         # First: what compiling needs is given back before the replays are read.
         self.learner.restore([snapshots.get(i) for i in range(len(self.rollouts))])
         for i, rollout in self.alive:
@@ -319,11 +322,8 @@ class Session:
                     self._warn(rollout, "inexact_resume", sentence)
         self._event("resumed", **origin())
         self.report_progress("resumed")
-        owing = [i for i, rollout in self.alive if rollout.owes_evaluation]
-        for i in owing:
-            self._evaluate_now(i, self.step)
-        if owing:
-            self.report_progress("evaluated")
+        for step in (0, self.step):
+            self._evaluate_owed(step)
 
     def _restore(self) -> dict[int, Snapshot]:
         """Read the newest checkpoint that all seeds have, by their index; none for a new run."""
@@ -339,16 +339,22 @@ class Session:
         if trouble:
             self._warn(rollout, "not_replayable", trouble)
 
-    def _evaluate_now(self, index: int, step: int) -> None:
-        rollout = self.rollouts[index]
-        with self._failing_alone(index):
-            rows = rollout.evaluator.evaluate(
-                self.learner.exploit(index),
-                rollout.eval_seeds(step),
-                self._count_bad(index, step),
-                self._comparison(index),
-            )
-            self._write_evaluation(index, step, rows)
+    def _evaluate_owed(self, step: int) -> None:
+        """Evaluate the policy of a step, of the seeds that owe it."""
+        owing = [(i, rollout) for i, rollout in self.alive if step in rollout.owed]
+        for i, rollout in owing:
+            with self._failing_alone(i):
+                rows = rollout.evaluator.evaluate(
+                    self.learner.exploit(i),
+                    rollout.eval_seeds(step),
+                    self._count_bad(i, step),
+                    self._comparison(i),
+                    stopping=self._stopping,
+                )
+                self._write_evaluation(i, step, rows)
+            rollout.owed.discard(step)
+        if owing:
+            self.report_progress("evaluated")
 
     def _write_evaluation(self, index: int, step: int, rows: list[dict[str, Any]]) -> None:
         means = summary(rows, self.run.protocol.success)
