@@ -109,7 +109,7 @@ def test_an_environment_that_is_not_the_one_learned_from_is_refused(
 ) -> None:
     case = f"environments/{command}, other {what}"
     holes.mark(request, case)
-    extra = ("--episodes", "1") if command == "evaluate" else ("--out", driver.scratch / "f.mp4")
+    extra = ("--episodes", "1") if command == "evaluate" else ("--video", driver.scratch / "f.mp4")
     ended = driver.run(command, keyed, *extra, env={"ATTACK_SWAPPED": what})
     tally.count(PART, "swapped environments")
     problems = [] if ended.code == 65 else [f"ends with {ended.code}: {ended.text[-300:]}"]
@@ -123,7 +123,7 @@ def test_what_cannot_be_drawn_is_refused_in_one_sentence(driver: Driver) -> None
     out = driver.scratch / "undrawable"
     setup = Setup("undrawable", "sac", (), "tests.attack.toys:Undrawable-v0")
     assert driver.run(*setup.train(out)).code == 0
-    ended = driver.run("play", runs_below(out)[0], "--out", driver.scratch / "film.mp4")
+    ended = driver.run("play", runs_below(out)[0], "--video", driver.scratch / "film.mp4")
     tally.count(PART, "films")
     assert ended.code in CODES
     assert ended.code != 0

@@ -5,6 +5,7 @@ code, and leaves nothing behind.
 import contextlib
 import fcntl
 import functools
+import importlib
 import json
 import os
 import pty
@@ -21,6 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dualac import cli
@@ -591,7 +593,14 @@ def test_resuming_a_finished_run_does_nothing_and_says_so(here: Answer, mine: Pa
 
 
 @pytest.mark.parametrize(
-    ("name", "code"), [("SIGTERM", 143), pytest.param("SIGINT", 130, marks=pytest.mark.kill)]
+    ("name", "code"),
+    [
+        ("SIGHUP", 129),
+        *(
+            pytest.param(name, code, marks=pytest.mark.kill)
+            for name, code in (("SIGINT", 130), ("SIGQUIT", 131), ("SIGTERM", 143))
+        ),
+    ],
 )
 def test_a_signal_checkpoints_and_prints_the_command_that_resumes_to_the_same_end(
     here: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int
@@ -1125,6 +1134,9 @@ class Terminal:
         while not all(word in self.shown for word in words):
             assert self._read(), f"it ended before it showed all of {words}: {self.shown}"
 
+    def hang_up(self) -> None:
+        os.close(self._screen)
+
     def press(self, key: bytes) -> None:
         os.write(self._screen, key)
 
@@ -1160,7 +1172,8 @@ def terminal(*words: str | Path) -> Iterator[Terminal]:
     finally:
         process.kill()
         process.wait()
-        os.close(screen)
+        with contextlib.suppress(OSError):  # it was closed
+            os.close(screen)
 
 
 def test_a_terminal_shows_a_live_table_and_ctrl_c_checkpoints_and_prints_the_resume_command(
@@ -1203,6 +1216,7 @@ def test_a_terminal_shows_a_live_table_and_ctrl_c_checkpoints_and_prints_the_res
     assert code == 130
     assert "\x1b[" in shown.shown
     assert "Traceback" not in shown.shown
+    assert "stopping after this step; press Ctrl-C again to stop at once" in shown.shown
     last = shown.shown.replace("\r\n", "")
     stopped = re.search(
         r"dualac: stopped at step (\d+), checkpoint written; continue with: dualac resume (\S+)",
@@ -1211,6 +1225,19 @@ def test_a_terminal_shows_a_live_table_and_ctrl_c_checkpoints_and_prints_the_res
     assert stopped
     assert stopped[2] == str(path)
     assert (path / "checkpoints" / stopped[1] / "manifest.json").exists()
+    assert not (path / "FAILED").exists()
+
+
+@pytest.mark.kill
+def test_a_terminal_that_is_closed_checkpoints_its_run(tmp_path: Path):
+    path = run_path(tmp_path)
+    words = ("--steps", "1M", "--capacity", "1k", "--checkpoint-every", "1M")
+    with terminal("train", "dac", POINT, "--out", tmp_path, *NETWORKS, *RUN, *words) as shown:
+        shown.wait_for(("eval", "/1M", "KL weight"))
+        shown.hang_up()
+        assert shown.process.wait(SECONDS) == 129
+    events = [event["event"] for event in rows(path / "events.jsonl")]
+    assert events == ["started", "first_checkpoint", "interrupted"]
     assert not (path / "FAILED").exists()
 
 
@@ -1249,3 +1276,94 @@ def test_a_run_that_failed_does_not_keep_others_from_being_resumed(
     code, _, complained = here("resume", mine, failed)
     assert (code, "failed at step 3" in complained) == (65, True)
     assert (mine / "DONE").exists()
+
+
+def test_a_directory_is_resumed_without_what_failed_in_it(here: Answer, mine: Path, tmp_path: Path):
+    below = tmp_path / "below"
+    done, failed = (Path(shutil.copytree(mine, below / name)) for name in ("done", "failed"))
+    (failed / "DONE").unlink()
+    (failed / "FAILED").write_text(
+        json.dumps({"step": 3, "reason": "diverged", "error": "RunFailedError"})
+    )
+    before = contents(done), contents(failed)
+    code, said, complained = here("resume", below)
+    assert (code, complained) == (0, "")
+    assert f"passed over: {failed} failed at step 3: diverged" in said
+    assert "already done" in said
+    assert (contents(done), contents(failed)) == before
+    shutil.rmtree(done)
+    assert_refused(here("resume", below), 65, "failed at step 3")
+    assert_refused(here("resume", failed), 65, "failed at step 3")
+
+
+def swapped(mine: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the environment of a run another one, of the same sizes."""
+    monkeypatch.syspath_prepend(HERE)
+    cli_toys = importlib.import_module("cli_toys")
+    if kind == "range":
+        monkeypatch.setattr(
+            cli_toys.Point, "action_space", cli_toys.spaces.Box(-3.0, 3.0, (2,), np.float32)
+        )
+        return
+    described = json.loads((mine / "task.json").read_text())
+    described["observation"] = [["near", 0, 1], ["far", 1, 2]]
+    (mine / "task.json").write_text(json.dumps(described))
+
+
+@pytest.mark.parametrize("kind", ["keys", "range"])
+def test_an_environment_that_is_not_the_one_learned_from_is_refused(
+    here: Answer, mine: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+):
+    swapped(mine, kind, monkeypatch)
+    differs = {
+        "keys": "observation: ",
+        "range": "action.low: [-1.0, -1.0] there, [-3.0, -3.0] here",
+    }[kind]
+    for command in ("evaluate", "play"):
+        said = ("was trained on another gym/cli_toys:Point-v0", differs, "as it was")
+        assert_refused(here(command, mine), 65, *said)
+    assert not (mine / "play.mp4").exists()
+
+
+def test_a_policy_makes_the_environment_it_learned_from_and_no_other(
+    here: Answer, mine: Path, monkeypatch: pytest.MonkeyPatch
+):
+    import dualac as library
+    from dualac.errors import DataError
+
+    policy = library.load_policy(mine)
+    assert policy.make_env(seed=1).describe() == json.loads((mine / "task.json").read_text())
+    swapped(mine, "range", monkeypatch)
+    with pytest.raises(DataError, match="was trained on another"):
+        policy.make_env()
+
+
+def test_evaluate_counts_no_broken_episode(
+    here: Answer, mine: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.syspath_prepend(HERE)
+    cli_toys = importlib.import_module("cli_toys")
+    taken, step = [], cli_toys.Point.step
+
+    def breaking(self, action):
+        taken.append(1)
+        if len(taken) == 13 or len(taken) > 10_000:
+            raise ZeroDivisionError("of the toy")
+        return step(self, action)
+
+    monkeypatch.setattr(cli_toys.Point, "step", breaking)
+    code, said, complained = here("evaluate", mine, "--episodes", "3", "--json")
+    answer = json.loads(said)
+    returns = [row["return"] for row in answer["episodes"] if not row.get("bad")]
+    assert (code, len(returns), answer["broken"]) == (0, 2, 1)
+    assert answer["eval/mean_reward"] == pytest.approx(sum(returns) / 2)
+    assert "raised ZeroDivisionError" in complained
+    taken[:] = []
+    code, said, _ = here("evaluate", mine, "--episodes", "3")
+    assert (code, "1 of 3 episodes of the learned policy broke" in said) == (0, True)
+    taken[:] = [1] * 10_000
+    code, said, _ = here("evaluate", mine, "--episodes", "3", "--json")
+    answer = json.loads(said)
+    assert (code, answer["broken"], "eval/mean_reward" in answer) == (0, 3, False)
+    code, said, _ = here("evaluate", mine, "--episodes", "3")
+    assert (code, "3 of 3 episodes of the learned policy broke" in said) == (0, True)

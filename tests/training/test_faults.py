@@ -27,10 +27,13 @@ from tests.support.runs import (
     trained,
 )  # fmt: skip
 
+from dualac.analysis.data.curves import evaluation_curve
+from dualac.analysis.data.frame import read_run
+from dualac.analysis.data.scores import by_step
 from dualac.envs import Protocol, make
 from dualac.envs.faults.guarded import Guarded
 from dualac.errors import BrokenEpisodeError, DataError, LostEnvironmentError, RunFailedError
-from dualac.machine.messages import RunWarning
+from dualac.machine.messages import Progress, RunWarning
 from dualac.parts.paths import replaced
 from dualac.runs.state import require_resumable
 from dualac.training.checkpoint import Checkpoints
@@ -103,12 +106,52 @@ def test_an_agent_hears_of_whole_episodes_after_it_has_learned_from_their_last_s
     assert any((step, "learn") in order for step in ends)
 
 
-def test_an_evaluation_survives_a_broken_answer_and_its_row_says_so(tmp_path):
+def test_an_evaluation_survives_a_broken_answer_does_not_count_it_and_says_so(tmp_path):
     """Its environment breaks once in its life, too."""
-    path = trained(a_run(task=toys.task("NanRewardOnce")), tmp_path)
+    path = prepare(a_run(task=toys.task("NanRewardOnce")), tmp_path)
+    heard = go_on(path)
     bad = [row for row in rows(path, "eval.jsonl") if row.get("bad")]
     assert len(bad) == 1
     assert np.isfinite(bad[0]["return"])
+    step = bad[0]["step"]
+    (other,) = [
+        row for row in rows(path, "eval.jsonl") if row["step"] == step and not row.get("bad")
+    ]
+    warned = [message.text for message in heard if isinstance(message, RunWarning)]
+    said = f"1 of 2 episodes of the evaluation at step {step} broke; the mean is of the other 1"
+    assert warned.count(said) == 1
+    shown = next(
+        message.metrics["eval/mean_reward"]
+        for message in heard[heard.index(RunWarning(3, said)) :]
+        if isinstance(message, Progress)
+    )
+    assert shown == other["return"]
+    assert other["return"] in evaluation_curve(path).returns
+
+
+def test_where_all_episodes_of_an_evaluation_broke_there_is_no_mean():
+    broken = [{"return": 1.0, "length": 3, "bad": True}] * 2
+    assert summary(broken) == {}
+    assert count_broken(broken, 7) == (
+        "2 of 2 episodes of the evaluation at step 7 broke; there is no mean"
+    )
+
+
+def test_a_report_counts_no_broken_episode(tmp_path):
+    path = prepare(a_run(), tmp_path)
+    rows = [
+        {"step": 10, "episode": 0, "return": 5.0, "length": 9, "success": True},
+        {"step": 10, "episode": 1, "return": -1.0, "length": 2, "success": False, "bad": True},
+        {"step": 20, "episode": 0, "return": -1.0, "length": 2, "success": False, "bad": True},
+    ]
+    (path / "eval.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    record = read_run(path)
+    for column, mean in (("return", 5.0), ("success", 1.0)):
+        curve = by_step(record.evaluations, column)
+        assert curve.steps.tolist() == [10, 20]
+        assert curve.returns[0] == mean
+        assert np.isnan(curve.returns[1])
+    assert evaluation_curve(path).returns.tolist() == [5.0]
 
 
 @pytest.mark.parametrize("fault", ["NanReward", "InfObs"])

@@ -16,12 +16,14 @@ from tests.support.runs import (
     environment,
     go_on,
     python,
+    rows,
     signalling,
 )
 
-from dualac.errors import DualacError, LockedError
+from dualac.errors import DualacError, Interrupted, LockedError
 from dualac.machine.messages import ErrorMessage, from_line
 from dualac.runs.lock import owned
+from dualac.training.rollout import Rollout
 from dualac.training.run import prepare
 
 HOLD = (
@@ -120,7 +122,6 @@ def test_a_worker_that_is_asked_to_stop_checkpoints_there_and_goes_on_to_the_sam
 
 
 def test_a_signal_in_this_process_is_obeyed_too_and_its_handlers_are_given_back(tmp_path, golden):
-    from dualac.training.loop import Interrupted
 
     path = prepare(a_run(), tmp_path)
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
@@ -134,7 +135,6 @@ def test_a_signal_in_this_process_is_obeyed_too_and_its_handlers_are_given_back(
 
 
 def test_a_signal_at_the_last_step_finds_the_run_done_or_resumes_to_done(tmp_path, golden):
-    from dualac.training.loop import Interrupted
 
     path = prepare(a_run(), tmp_path)
     try:
@@ -142,3 +142,57 @@ def test_a_signal_at_the_last_step_finds_the_run_done_or_resumes_to_done(tmp_pat
     except Interrupted:
         go_on(path)
     assert_same_run(path, golden(a_run()))
+
+
+class StoppedInEvaluation(Rollout):
+    """Asked to stop at the third step of the evaluation of a step, whose steps it counts."""
+
+    when: int
+
+    def __init__(self, path, flags, *, together):
+        super().__init__(path, flags, together=together)
+        self.evaluating, self.taken, take = -1, 0, self.eval_env.step
+
+        def step(action):
+            self.taken += self.evaluating == self.when
+            if self.evaluating == self.when and self.taken == 3:
+                signal.raise_signal(signal.SIGQUIT)
+            return take(action)
+
+        self.eval_env.step = step
+
+    def eval_seeds(self, step):
+        self.evaluating = step
+        return super().eval_seeds(step)
+
+
+@pytest.mark.parametrize(
+    ("when", "warmup", "saved"),
+    [
+        pytest.param(0, 10, None, id="amid a step"),  # when the first episode has ended
+        pytest.param(0, 2, 1, id="before the first update"),
+        pytest.param(20, 10, 20, id="between"),
+        pytest.param(40, 10, 40, id="at the end"),
+    ],
+)
+def test_a_signal_inside_an_evaluation_is_obeyed_at_once_and_the_run_goes_on_to_the_same_bits(
+    when, warmup, saved, tmp_path, golden
+):
+    run, rollouts = a_run(warmup=warmup), []
+    path = prepare(run, tmp_path)
+
+    def make_rollout(path, flags, *, together):
+        rollouts.append(StoppedInEvaluation(path, flags, together=together))
+        rollouts[0].when = when
+        return rollouts[0]
+
+    with pytest.raises(Interrupted) as raised:
+        go_on(path, make_rollout=make_rollout)
+    assert raised.value.code == 131
+    assert rollouts[0].taken == 3
+    assert ("checkpoint written" in str(raised.value)) is (saved is not None)
+    assert when not in [row["step"] for row in rows(path, "eval.jsonl")]
+    if saved:
+        assert checkpoint_steps(path)[-1] == saved
+    go_on(path)
+    assert_same_run(path, golden(run))

@@ -11,7 +11,7 @@ from rich.table import Table
 from dualac.analysis.data.curves import evaluation_curve
 from dualac.analysis.figures.curves import learning_curve
 from dualac.envs.faults.guarded import Guarded
-from dualac.training.evaluation import DECIDED_BY, evaluate, summary
+from dualac.training.evaluation import DECIDED_BY, evaluate, summary, whole
 from dualac.training.policy import LoadedPolicy
 from dualac.training.run import load
 from dualac.training.streams import BASELINE, episode_seed
@@ -34,12 +34,13 @@ def _summarise_group(
     episodes = range(first.protocol.eval_episodes)
     random = random_rows(env, [episode_seed(0, BASELINE, episode) for episode in episodes])
     env.close()
-    baseline = sum(row["return"] for row in random) / len(random)
+    baseline = summary(random).get("eval/mean_reward")
+    random_score = "-" if baseline is None else f"{baseline:.1f}"
     for path in runs:
         curve = evaluation_curve(path)
         score = f"learned policy {curve.returns[-1]:.1f} at step {curve.steps[-1]}"
         console.print(
-            f"seed {load(path).seed}: {score}, random policy {baseline:.1f}; {path}",
+            f"seed {load(path).seed}: {score}, random policy {random_score}; {path}",
             soft_wrap=True,
         )
     picture = learning_curve({first.name: runs}, first.task, home / "curve.png", baseline)
@@ -64,7 +65,8 @@ def evaluation_as_json(
         "task": policy.run.task,
         "step": policy.step,
         **summary(rows, policy.run.protocol.success),
-        "random/mean_reward": summary(random)["eval/mean_reward"],
+        "random/mean_reward": summary(random).get("eval/mean_reward"),
+        "broken": len(rows) - len(whole(rows)),
         "episodes": rows,
     }
 
@@ -72,20 +74,27 @@ def evaluation_as_json(
 def show_evaluation(
     policy: LoadedPolicy, rows: list[dict[str, Any]], random: list[dict[str, Any]], console: Console
 ) -> None:
-    table = Table(
-        box=None,
-        title=f"{policy.run.name} on {policy.run.task}, step {policy.step}, {len(rows)} episodes",
-        title_justify="left",
-    )
+    counted = len(whole(rows))
+    title = f"{policy.run.name} on {policy.run.task}, step {policy.step}, {counted} episodes"
+    table = Table(box=None, title=title, title_justify="left")
     for title in ("", "mean", "std", "min", "max"):
         table.add_column(title, justify="right")
     for name, played in (("learned", rows), ("random", random)):
-        returns = [row["return"] for row in played]
+        returns = [row["return"] for row in whole(played)]
+        if not returns:
+            table.add_row(name, *("-" for _ in range(4)))
+            continue
         means = summary(played)
         spread = (min(returns), max(returns))
         numbers = (means["eval/mean_reward"], means["eval/std_reward"], *spread)
         table.add_row(name, *(f"{number:.1f}" for number in numbers))
     console.print(table)
+    for name, played in (("learned", rows), ("random", random)):
+        if broken := len(played) - len(whole(played)):
+            console.print(
+                f"{broken} of {len(played)} episodes of the {name} policy broke; they do not count",
+                soft_wrap=True,
+            )
     if "eval/success_rate" in summary(rows):
         rates = {rule: summary(rows, rule)["eval/success_rate"] for rule in DECIDED_BY}
         by_rule = ", ".join(f"{rate:.0%} by {rule} step" for rule, rate in rates.items())

@@ -35,6 +35,7 @@ from dualac.theory.moments import deviations, lottery, mean
 from dualac.training.checkpoint import Checkpoints
 from dualac.training.evaluation import play
 from dualac.training.policy import LoadedAgent, load_agent
+from dualac.training.run import require_same_task
 from dualac.training.streams import BASELINE, episode_seed
 
 # Of a plane: columns, actions in each, visited states that a column is the mean of.
@@ -291,6 +292,7 @@ def _played(loaded: LoadedAgent, optimistic: bool, samples: int) -> tuple[np.nda
         return action
 
     env = Guarded(loaded.run.task, loaded.run.protocol)
+    require_same_task(loaded.path, env.describe())
     episode = 0
     while len(steps) < samples:
         _, broken = play(env, act, episode_seed(KEY, BASELINE, episode))

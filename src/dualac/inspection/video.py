@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from dualac.envs.faults.guarded import Guarded
 from dualac.errors import UsageError
 from dualac.training.evaluation import play
 from dualac.training.policy import load_policy
+from dualac.training.run import require_same_task
 from dualac.training.streams import BASELINE, episode_seed
 
 DEFAULT_FPS = 30
@@ -21,7 +23,13 @@ INSTALL = "install EGL (Debian: libegl1) or OSMesa (libosmesa6)"
 
 
 def film(
-    run: Path, out: Path, seed: int = 0, step: int | None = None, *, trust: bool = False
+    run: Path,
+    out: Path,
+    seed: int = 0,
+    step: int | None = None,
+    *,
+    trust: bool = False,
+    warn: Callable[[str], None] = lambda sentence: None,
 ) -> float:
     """Write one episode of a run's policy as an mp4; return its return."""
     # Without this it forks with Python code in the child, which JAX's threads forbid.
@@ -46,6 +54,9 @@ def film(
     if backend:
         os.environ["MUJOCO_GL"] = backend
     env = Guarded(policy.run.task, policy.run.protocol, render=True)
+    require_same_task(run, env.describe())
+    if sentence := env.warning():
+        warn(sentence)
     env.reset(seed=0)
     env.render()  # where nothing can draw, say so before a file is opened
     try:
@@ -58,8 +69,10 @@ def film(
     with imageio.get_writer(out, fps=rate, macro_block_size=8) as writer:
         episode = episode_seed(seed, BASELINE, 0)
         act = policy.begin_episode(episode)
-        row, _ = play(env, act, episode, lambda: writer.append_data(env.render()))
+        row, broken = play(env, act, episode, lambda: writer.append_data(env.render()))
     env.close()
+    if broken:
+        warn(f"the episode broke at step {row['length']}, where the film ends: {broken}")
     return row["return"]
 
 

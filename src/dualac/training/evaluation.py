@@ -307,8 +307,12 @@ def play(
 def summary(rows: list[dict[str, Any]], success: Success = "any") -> dict[str, float]:
     """Return the means of an evaluation, by Stable-Baselines3's names.
 
-    Which step decides on success is in the protocol.
+    Broken episodes do not count; where all broke there are no means. Which step decides on success
+    is in the protocol.
     """
+    rows = whole(rows)
+    if not rows:
+        return {}
     returns = np.array([row["return"] for row in rows])
     means = {
         "eval/mean_reward": float(returns.mean()),
@@ -323,3 +327,17 @@ def summary(rows: list[dict[str, Any]], success: Success = "any") -> dict[str, f
     if observed > 0:
         means["train/overestimation"] = sum(row["value"] for row in compared) / observed
     return means
+
+
+def whole(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of the episodes that did not break."""
+    return [row for row in rows if not row.get("bad")]
+
+
+def count_broken(rows: list[dict[str, Any]], step: int) -> str:
+    """Say how many episodes of a step's evaluation broke, or nothing."""
+    broken = len(rows) - len(whole(rows))
+    if not broken:
+        return ""
+    rest = f"the mean is of the other {len(rows) - broken}" if whole(rows) else "there is no mean"
+    return f"{broken} of {len(rows)} episodes of the evaluation at step {step} broke; {rest}"

@@ -7,13 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dualac import envs
 from dualac.agents.agent import make_agent
+from dualac.envs.adapter import Adapted
 from dualac.errors import DataError, UsageError
 from dualac.training.checkpoint import Checkpoints
 from dualac.training.evaluation import Act, Policy
 from dualac.training.packed_state import AGENT, PackedState, PartlyPacked, tree_of
 from dualac.training.rollout import EPISODE
-from dualac.training.run import Run, load
+from dualac.training.run import Run, load, require_same_task
 from dualac.types import Agent, Spec, State
 
 ONE_EPISODE = "this agent remembers within an episode: act = policy.begin_episode(seed), act(obs)"
@@ -62,6 +64,7 @@ class LoadedAgent(NamedTuple):
     agent: Agent
     state: State
     damaged: list[str]  # a sentence for each newer checkpoint that cannot be read
+    path: Path
 
 
 def load_agent(path: Path, step: int | None = None, *, trust: bool = False) -> LoadedAgent:
@@ -75,7 +78,7 @@ def load_agent(path: Path, step: int | None = None, *, trust: bool = False) -> L
     agent = make_agent(run.algorithm, spec)
     template = jax.eval_shape(agent.init, jax.random.key(0))
     state = tree_of(AGENT, template, snapshot.arrays)
-    return LoadedAgent(run, snapshot.step, spec, agent, state, damaged)
+    return LoadedAgent(run, snapshot.step, spec, agent, state, damaged, path)
 
 
 @final
@@ -83,18 +86,24 @@ class LoadedPolicy:
     """The deterministic policy of a run (for DAC the pessimist).
 
     It takes observations of shape (obs,) or (batch, obs) to actions in [-1, 1]. They are for
-    `dualac.make_env(policy.run.task)`, which scales them to the task's own range.
+    `policy.make_env()`, which scales them to the task's own range.
     """
 
     def __init__(self, loaded: LoadedAgent) -> None:
         """Hold what acting reads of the agent's state."""
         self.run, self.step, self.spec = loaded.run, loaded.step, loaded.spec
-        self.damaged = loaded.damaged
+        self.damaged, self.path = loaded.damaged, loaded.path
         packed = PackedState(loaded.state)
         exploiter = Exploiter(loaded.agent, packed, loaded.spec)
         arrays = packed.pack(loaded.state)
         self._policy = exploiter.policy({n: jnp.asarray(arrays[n]) for n in exploiter.reads})
         self._act = None if exploiter.remembers else self._policy(0)
+
+    def make_env(self, seed: int | None = None, *, render: bool = False) -> Adapted:
+        """Make the environment that the policy was trained in; refuse one that has changed."""
+        env = envs.make(self.run.task, seed, self.run.protocol, render)
+        require_same_task(self.path, env.describe())
+        return env
 
     def begin_episode(self, seed: int) -> Act:
         """Return how the policy acts within one episode, with a memory of its own.

@@ -29,9 +29,15 @@ class Reporter:
         then, earlier = self._marks[0]
         return (step - earlier) / (now - then) if now > then else 0.0
 
-    def show(self, index: int, metrics: dict[str, Any]) -> None:
-        """Have the next messages about a seed carry these metrics."""
-        self._metrics.setdefault(index, {}).update(metrics)
+    def show(self, index: int, metrics: dict[str, Any], instead_of: str = "") -> None:
+        """Have the next messages about a seed carry these metrics.
+
+        If it is named, they stand instead of all whose names begin with `instead_of`.
+        """
+        kept = self._metrics.get(index, {})
+        if instead_of:
+            kept = {name: kept[name] for name in kept if not name.startswith(instead_of)}
+        self._metrics[index] = kept | metrics
 
     def report(self, stage: Stage, rollouts: Iterable[tuple[int, Rollout]], step: int) -> None:
         """Report where each seed is."""

@@ -293,16 +293,22 @@ def record_task(path: Path, task: dict[str, Any], permit: Permit = unchecked) ->
     That is in which order an observation was flattened and which box an action was scaled to. A
     task that was learned from must be what it was: sizes would not tell of parts exchanged.
     """
+    if checkpoint_steps(path):
+        require_same_task(path, task, "put the environment back as it was, or choose another --out")
     file = path / TASK
-    before = read_object(file) if os.path.lexists(file) else None
-    if before and before != task and checkpoint_steps(path):
-        lines = "; ".join(difference(task, before))
-        raise DataError(
-            f"{path} was trained on another {task['task']} ({lines}); put the environment back as "
-            "it was, or choose another --out"
-        )
-    if before != task:
+    if not os.path.lexists(file) or read_object(file) != task:
         write_json(file, task, permit)
+
+
+def require_same_task(
+    path: Path, task: dict[str, Any], advice: str = "put the environment back as it was"
+) -> None:
+    """Refuse an environment that does not say of itself what the run's did."""
+    file = path / TASK
+    before = read_object(file) if os.path.lexists(file) else task
+    if before != task:
+        lines = "; ".join(difference(task, before))
+        raise DataError(f"{path} was trained on another {task['task']} ({lines}); {advice}")
 
 
 def require_same(run: Run, out: Path, *, trust: bool = False) -> Run | None:

@@ -22,7 +22,7 @@ from dualac.runs.files import write_json
 from dualac.runs.layout import MACHINE
 from dualac.runs.state import clear_failed, failed_for_good
 from dualac.training.checkpoint import Snapshot, restore_together
-from dualac.training.evaluation import Broken, ValueComparison, summary
+from dualac.training.evaluation import Broken, ValueComparison, count_broken, summary
 from dualac.training.learner import Learner
 from dualac.training.progress import Reporter
 from dualac.training.rollout import Rollout
@@ -359,7 +359,9 @@ class Session:
     def _write_evaluation(self, index: int, step: int, rows: list[dict[str, Any]]) -> None:
         means = summary(rows, self.run.protocol.success)
         self.rollouts[index].log.evaluation([{"step": step, **row} for row in rows], means, step)
-        self._reporter.show(index, means)
+        self._reporter.show(index, means, instead_of="eval/")
+        if sentence := count_broken(rows, step):
+            self._reporter.warn(self.rollouts[index], sentence)
 
     def _comparison(self, index: int) -> ValueComparison:
         return ValueComparison(self.learner.value(index), self.run.algorithm.gamma)

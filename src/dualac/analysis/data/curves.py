@@ -21,15 +21,15 @@ class Curve(NamedTuple):
 
 def evaluation_curve(run: Path, column: str = "return") -> Curve:
     """Return the mean of a column of eval.jsonl: `return`; `success` (at any step) and
-    `success_last` where the task defines success.
+    `success_last` where the task defines success. Broken episodes do not count.
     """
     returns: dict[int, list[float]] = {}
     for row in read_rows(run / EVALUATIONS):
-        if column in row:
+        if column in row and not row.get("bad"):
             returns.setdefault(row["step"], []).append(row[column])
     if not returns:
         raise DataError(
-            f"{run} has no evaluations yet"
+            f"{run} has no evaluations yet, or all their episodes broke"
             if column == "return"
             else f"no evaluation of {run} tells of {column}"
         )

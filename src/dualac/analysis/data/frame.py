@@ -198,6 +198,11 @@ def read_run(
     except DamagedFileError as error:
         damaged.append(error.damage)
     evaluations = read_rows(path / EVALUATIONS, damaged, needed="step")
+    # A broken episode has no score.
+    evaluations = [
+        {name: row.get(name) for name in ("step", "episode")} if row.get("bad") else row
+        for row in evaluations
+    ]
     training = read_rows(path / TRAINING, damaged, needed="step", most=training_rows)
     events = _read_events(path, damaged)
     damaged += _changes(path, spec["steps"])

@@ -72,7 +72,8 @@ def _of_run(run: RunRecord) -> list[Problem]:
     broken = run.count("bad_transition", "bad_evaluation")
     if broken:
         rows.append(Problem("bad episodes", f"{name}: {format_count(broken, 'episode')} broke"))
-    lost = int((~np.isfinite(run.evaluations["return"])).sum())
+    played = np.isfinite(run.evaluations["length"])  # of a broken episode nothing counts
+    lost = int((played & ~np.isfinite(run.evaluations["return"])).sum())
     if lost:
         episodes = format_count(lost, "evaluation episode")
         rows.append(Problem("diverged", f"{name}: {episodes} without a finite return"))

@@ -15,6 +15,7 @@ def evaluate(argv: list[str]) -> int:
     from dualac.machine.cores import usable_cores
     from dualac.training.evaluation import Evaluator
     from dualac.training.policy import load_policy
+    from dualac.training.run import require_same_task
     from dualac.training.streams import BASELINE, episode_seed
 
     parser = Parser(prog="dualac evaluate")
@@ -33,7 +34,11 @@ def evaluate(argv: list[str]) -> int:
     policy = load_policy(args.path, args.step, trust=args.trust)
     for sentence in policy.damaged:
         warn(sentence)
-    evaluator = Evaluator(Guarded(policy.run.task, policy.run.protocol), usable_cores()[1:])
+    env = Guarded(policy.run.task, policy.run.protocol)
+    require_same_task(args.path, env.describe())
+    if sentence := env.warning():
+        warn(sentence)
+    evaluator = Evaluator(env, usable_cores()[1:])
     seeds = [episode_seed(args.seed, BASELINE, episode) for episode in range(args.episodes)]
     rows = evaluator.evaluate(
         policy.begin_episode,
@@ -61,6 +66,6 @@ def play(argv: list[str]) -> int:
     add_trust(parser)
     args = parser.parse(argv)
     out = args.video or args.path / "play.mp4"
-    score = film(args.path, out, args.seed, args.step, trust=args.trust)
+    score = film(args.path, out, args.seed, args.step, trust=args.trust, warn=warn)
     console.print(f"return {score:.1f}; {out}", soft_wrap=True)
     return 0

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dualac.cli.options import Parser, add_options, add_trust, console, read_options, warn
-from dualac.errors import DualacError, UsageError
+from dualac.cli.unfinished import is_done, pass_over_failed, resumable
+from dualac.errors import UsageError
 from dualac.parts.fields import is_part
 from dualac.parts.paths import Option, replaced
 from dualac.parts.text import one_line, parse_count, parse_seeds
@@ -42,7 +43,7 @@ def train(argv: list[str], *, carry_out: CarryOut | None = None) -> int:
         if edits := describe_edits(run, args.out):
             warn(edits)
     threads = usual_threads(len(runs))
-    left = [path for run in runs if not _is_done(path := run.directory(args.out), run.steps)]
+    left = [path for run in runs if not is_done(path := run.directory(args.out), run.steps)]
     announce(runs, work_of(left[:1], args.threads, threads), flags_of(args))
     paths = [prepare(run, args.out, trust=args.trust) for run in runs]
     packs = [paths] if pack else [[path] for path in paths]
@@ -72,7 +73,10 @@ def resume(argv: list[str]) -> int:
     paths = [path for pack in packs for path in pack]
     for path in paths:
         load(path, trust=args.trust)
-    return launch_all([list(pack) for pack in packs], args, usual_threads(len(paths)))
+    ready, failed = pass_over_failed([list(pack) for pack in packs], args.paths)
+    for error in failed:
+        console.print(f"passed over: {error}", soft_wrap=True)
+    return launch_all(ready, args, usual_threads(len(paths)))
 
 
 def _parse_training(argv: list[str]) -> tuple[Any, list[Option], argparse.Namespace]:
@@ -326,8 +330,8 @@ def launch_all(packs: list[list[Path]], args: argparse.Namespace, usual: int = 1
     from dualac.training.run import errors_since_done, load
 
     flags = flags_of(args)
-    left = [pack for pack in packs if not all(_is_done(path, load(path).steps) for path in pack)]
-    ready, errors = _resumable(left)
+    left = [pack for pack in packs if not all(is_done(path, load(path).steps) for path in pack)]
+    ready, errors = resumable(left)
     finished = [path for pack in packs if pack not in left for path in pack]
     errors += [error for path in finished for error in errors_since_done(path)]
     if not left and not errors:
@@ -345,42 +349,6 @@ def launch_all(packs: list[list[Path]], args: argparse.Namespace, usual: int = 1
 
         summarise([path for pack in packs for path in pack], console, flags.isolated)
     return max((error.code for error in errors), default=0)
-
-
-def _is_done(path: Path, steps: int) -> bool:
-    from dualac.runs.state import read_status
-
-    return read_status(path, steps).state == "done"
-
-
-def _resumable(packs: list[list[Path]]) -> tuple[list[list[Path]], list[DualacError]]:
-    """Part the packs that can go on from those that cannot; of the latter, return the errors.
-
-    A seed that failed does not keep the others of its pack from going on.
-    """
-    from dualac.training.run import load
-
-    ready, errors = [], []
-    for pack in packs:
-        unfinished = [path for path in pack if not _is_done(path, load(path).steps)]
-        refusals = [_refusal_to_resume(path) for path in unfinished]
-        known = [error for error in refusals if error is not None]
-        if len(known) == len(unfinished):
-            errors.append(known[0])
-        else:
-            ready.append(pack)
-    return ready, errors
-
-
-def _refusal_to_resume(path: Path) -> DualacError | None:
-    """Return why a run is not to be resumed, if it is not."""
-    from dualac.runs.state import require_resumable
-
-    try:
-        require_resumable(path)
-    except DualacError as error:
-        return error
-    return None
 
 
 def work_of(pack: list[Path], threads: int | None, usual: int) -> Any:
