@@ -37,6 +37,7 @@ from dualac.machine.messages import Progress, RunWarning
 from dualac.parts.paths import replaced
 from dualac.runs.state import require_resumable
 from dualac.training.checkpoint import Checkpoints
+from dualac.training.evaluation import count_broken, summary
 from dualac.training.loop import Interrupted
 from dualac.training.rollout import BAD_LIMIT
 from dualac.training.run import load, prepare

@@ -171,6 +171,7 @@ class StoppedInEvaluation(Rollout):
     [
         pytest.param(0, 10, None, id="amid a step"),  # when the first episode has ended
         pytest.param(0, 2, 1, id="before the first update"),
+        pytest.param(0, 0, None, id="before the first step"),
         pytest.param(20, 10, 20, id="between"),
         pytest.param(40, 10, 40, id="at the end"),
     ],

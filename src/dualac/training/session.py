@@ -234,8 +234,8 @@ class Session:
             self.collect_evaluations()
         for i, rollout in self.alive:
             first = not rollout.checkpoints.steps()
-            arrays = self.learner.save(i)
             with self._failing_alone(i):
+                arrays = self.learner.save(i)
                 rollout.save(self.step, arrays, self.fingerprint, self._seconds(rollout))
                 if first:
                     rollout.log.event(FIRST_CHECKPOINT, self.step)
@@ -255,9 +255,9 @@ class Session:
     def stop(self) -> bool:
         """Stop where it stands, with a checkpoint; return whether there is one of this step.
 
-        There is none where the environments have taken a step that was not learned from.
+        There is none before the first step, nor where a step was taken and not yet learned from.
         """
-        whole = self._acted == self.step
+        whole = 0 < self._acted == self.step
         if whole and self.step not in self.alive[0][1].checkpoints.steps():
             self.checkpoint()
         self._event("interrupted")
@@ -293,9 +293,8 @@ class Session:
                 rollout.begin_episode(0)
             rollout.owed = {0}
         self._event(STARTED)
-        first = self.alive[0][1]
-        if sentence := first.env.warning():
-            self._warn(first, "no_time_limit", sentence)
+        if sentence := self.rollouts[0].env.warning():
+            self._warn(self.rollouts[0], "no_time_limit", sentence)
         self.report_progress("started")
 
     def _resume(self, snapshots: dict[int, Snapshot], *, allow_inexact: bool) -> None:
