@@ -10,7 +10,7 @@ from typing import Any
 from dualac.envs.faults.guarded import Guarded
 from dualac.errors import UsageError
 from dualac.training.evaluation import play
-from dualac.training.policy import load_policy
+from dualac.training.policy import LoadedPolicy, load_policy
 from dualac.training.run import require_same_task
 from dualac.training.streams import BASELINE, episode_seed
 
@@ -44,17 +44,7 @@ def film(
     if seed < 0:
         raise UsageError(f"--seed must be at least 0, not {seed}")
     policy = load_policy(run, step, trust=trust)
-    backend = render_backend()
-    # Gymnasium's tasks bring their own ways of drawing.
-    if backend is None and not policy.run.task.startswith("gym/"):
-        raise UsageError(
-            f"nothing can draw {policy.run.task} here (MUJOCO_GL is "
-            f"{os.environ.get('MUJOCO_GL') or 'not set'}): {INSTALL}"
-        )
-    if backend:
-        os.environ["MUJOCO_GL"] = backend
-    env = Guarded(policy.run.task, policy.run.protocol, render=True)
-    require_same_task(run, env.describe())
+    env = _drawable(policy)
     if sentence := env.warning():
         warn(sentence)
     env.reset(seed=0)
@@ -74,6 +64,22 @@ def film(
     if broken:
         warn(f"the episode broke at step {row['length']}, where the film ends: {broken}")
     return row["return"]
+
+
+def _drawable(policy: LoadedPolicy) -> Guarded:
+    """Make the environment that a policy was trained in, so that it can be drawn."""
+    backend = render_backend()
+    # Gymnasium's tasks bring their own ways of drawing.
+    if backend is None and not policy.run.task.startswith("gym/"):
+        raise UsageError(
+            f"nothing can draw {policy.run.task} here (MUJOCO_GL is "
+            f"{os.environ.get('MUJOCO_GL') or 'not set'}): {INSTALL}"
+        )
+    if backend:
+        os.environ["MUJOCO_GL"] = backend
+    env = Guarded(policy.run.task, policy.run.protocol, render=True)
+    require_same_task(policy.path, env.describe())
+    return env
 
 
 def render_backend() -> str | None:
