@@ -3,7 +3,7 @@
 import signal
 
 import pytest
-from tests.support.runs import ROOT
+from tests.support.runs import environment
 
 from dualac.errors import Interrupted
 from dualac.execution.local import Effort, ProcessDied, Work, launch
@@ -13,7 +13,7 @@ from dualac.training.run import USUAL
 
 def launched(path, entry, monkeypatch, flags=USUAL):
     """Launch one work; return its failure, and what was reported."""
-    monkeypatch.chdir(ROOT)  # where its process finds the tests
+    monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])  # its process finds the tests
     path.mkdir()
     reports = []
     effort = Effort(entry=f"tests.support.toy_ends:{entry}")
