@@ -20,6 +20,9 @@ os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ["MPLBACKEND"] = "agg"
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="dualac-state-")  # not the user's own
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
+# The processes that tests start find tests.support, wherever they are started.
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [ROOT, os.environ.get("PYTHONPATH")]))
 os.environ.pop("MUJOCO_GL", None)  # a test that draws asks for it itself
 
 hypothesis.settings.register_profile("dualac", derandomize=True, deadline=None, database=None)
