@@ -55,7 +55,10 @@ def test_scores_that_are_no_numbers_are_said_and_counted_nowhere(tmp_path: Path)
     path = write_run(tmp_path, "sac", seed=3)
     write_rows(
         path / "eval.jsonl",
-        [{"step": step, "episode": 0, "return": None} for step in range(0, 100_001, 10_000)],
+        [
+            {"step": step, "episode": 0, "return": None, "length": 1000}
+            for step in range(0, 100_001, 10_000)
+        ],
     )
     found = summary(tmp_path)
     assert found.panels[0].seeds("sac") == [3]

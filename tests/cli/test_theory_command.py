@@ -43,9 +43,8 @@ def fresh():
         "action": rng.uniform(-1, 1, (40, 1)),
     }
     run = Run("dac", tiny("dac"), "gym/Pendulum-v1", protocol=SHORT)
-    return Trained(
-        LoadedAgent(run, 30, Spec(3, 1), agent, jax.jit(agent.init)(jax.random.key(0)), []), lived
-    )
+    state = jax.jit(agent.init)(jax.random.key(0))
+    return Trained(LoadedAgent(run, 30, Spec(3, 1), agent, state, [], Path("run")), lived)
 
 
 @pytest.fixture

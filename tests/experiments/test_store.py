@@ -175,9 +175,9 @@ def test_the_record_of_a_run_that_was_taken_up_elsewhere_tells_where(tmp_path, c
 def test_a_run_that_was_stopped_before_its_first_row_tells_where(tmp_path):
     """Its checkpoint is further than its rows."""
     with pytest.raises(Interrupted):
-        trained(a_run("sac"), tmp_path, make_rollout=signalling(signal.SIGINT, 5))
+        trained(a_run("sac"), tmp_path, make_rollout=signalling(signal.SIGINT, 6))
     (run,) = read([tmp_path]).runs
-    assert run.status == ("interrupted", 5, "stopped by a signal")
+    assert run.status == ("interrupted", 6, "stopped by a signal")
 
 
 @pytest.mark.parametrize(

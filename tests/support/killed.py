@@ -65,7 +65,7 @@ def prepare_to_die(where: str, when: int) -> None:
     def patch(owner, name, doomed, **options):
         mock.patch.object(owner, name, dying(getattr(owner, name), doomed, **options)).start()
 
-    partial = f".partial-{when}"
+    partial = f".partial-{when}-"  # and the number of the attempt
     match where:
         case "step":
             patch(Rollout, "step", lambda self, action, step: step == when, after=True)
@@ -83,12 +83,12 @@ def prepare_to_die(where: str, when: int) -> None:
             patch(
                 checkpoint.Checkpoints,
                 "_save_replay",
-                lambda self, folder, replay: folder.name == partial,
+                lambda self, folder, replay: folder.name.startswith(partial),
             )
         case "commit":
-            patch(Path, "rename", lambda self, target: self.name == partial)
+            patch(Path, "rename", lambda self, target: self.name.startswith(partial))
         case "named":
-            patch(Path, "rename", lambda self, target: self.name == partial, after=True)
+            patch(Path, "rename", lambda self, target: self.name.startswith(partial), after=True)
         case "tidy":
             patch(checkpoint.shutil, "rmtree", lambda folder: folder.name == f".trash-{when}")
         case _:

@@ -1,5 +1,7 @@
 """Memory of acting: begun with each episode, threaded through it, saved in the middle of it."""
 
+from pathlib import Path
+
 import jax
 import numpy as np
 import pytest
@@ -120,7 +122,7 @@ def test_each_episode_of_an_evaluation_has_a_memory_of_its_own():
 def test_a_loaded_policy_remembers_within_an_episode_and_refuses_to_guess_where_one_begins():
     agent = counting_agent(SPEC)
     state, run = agent.init(jax.random.key(0)), a_run()
-    policy = LoadedPolicy(LoadedAgent(run, 40, SPEC, agent, state, []))
+    policy = LoadedPolicy(LoadedAgent(run, 40, SPEC, agent, state, [], Path("run")))
     learner = counting_learner([run], SPEC)
     seed, obs = episode_seed(3, EVALUATIONS, 0, 0), np.ones(3, np.float32)
     act, other = policy.begin_episode(seed), learner.exploit(0)(seed)

@@ -148,11 +148,11 @@ def test_a_pack_killed_between_two_checkpoints_and_logged_otherwise_since_keeps_
     go_on(*paths)
     shutil.rmtree(paths[1] / "checkpoints" / "16")
     prepared(a_pack(log_every=3), tmp_path)
-    go_on(*paths)  # from 8 to 16 again
+    go_on(*paths)  # from 8 to 16 again, as it was: a finished run is left alone
     prepared(a_pack(log_every=3, steps=24), tmp_path)
     go_on(*paths)  # on from 16
     for path in paths:
-        assert [row["step"] for row in rows(path, "train.jsonl")] == [4, 8, 9, 12, 15, 18, 21, 24]
+        assert [row["step"] for row in rows(path, "train.jsonl")] == [4, 8, 12, 16, 18, 21, 24]
 
 
 def test_seeds_that_were_not_started_as_one_pack_are_kept_apart_from_it():

@@ -83,7 +83,7 @@ def _place(module: str) -> str:
     if spec.origin and spec.origin not in ("built-in", "frozen"):
         return str(Path(spec.origin).resolve())
     places = spec.submodule_search_locations or [spec.origin or top]
-    return os.pathsep.join(sorted(str(place) for place in places))
+    return os.pathsep.join(sorted({str(place) for place in places}))
 
 
 def _stands_here(module: str) -> bool:
