@@ -72,7 +72,7 @@ def explore(
 
 
 def exploit(row: Algorithm, state: State, memory: tuple[()], obs: Array) -> tuple[Array, tuple[()]]:
-    """Return the action of the actor that is judged, without noise."""
+    """Return the action of the actor that is evaluated, without noise."""
     if row.judged == "policy":
         return row.policy.exploit(state.policy, obs), memory
     return explorer_distribution(row, state, obs).mode(), memory

@@ -39,7 +39,7 @@ def agent_view(row: Algorithm, state: State) -> AgentView:
 
 
 def explorer_distribution(row: Algorithm, state: State, obs: Array) -> TanhNormal:
-    """Return the distribution of the explorer, where it is the one who is judged."""
+    """Return the distribution of the explorer, where it is what is evaluated."""
     return row.explorer.distribution(state.explorer, agent_view(row, state), obs)
 
 
